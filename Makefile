@@ -1,0 +1,98 @@
+# Every target sets up what it needs: a Python from 3.11 to 3.13 and make are enough.
+
+PYTHON ?= python3
+VENV := .venv
+VENVS := .venvs
+SDK_VERSIONS := 1.2.0 1.2.3 1.3.0
+PEER := 1.2.2
+PEER_VENV := $(VENVS)/peer-$(PEER)
+FREE_SDK := $(VENVS)/constraints-without-a2a-sdk.txt
+REGRESSION := tests/acceptance/test_executor_failure.py
+UV := $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+new_venv = uv venv --quiet --allow-existing --python $(PYTHON) $(1)
+install = uv pip install --quiet --python $(1)/bin/python
+else
+new_venv = $(PYTHON) -m venv $(1)
+install = $(1)/bin/python -m pip install --quiet --disable-pip-version-check
+endif
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format bench bench-smoke regression-peer sdk-versions frameworks clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.demo  ## serve an agent over HTTP, let it fail 50 times, show what was recorded
+	@$(VENV)/bin/a2a-scribe demo
+
+test: $(VENV)/.dev  ## run all tests but those with environments of their own
+	$(VENV)/bin/python -m pytest -m 'not frameworks and not sdk_versions'
+
+check: $(VENV)/.dev  ## lint, formatting, types, architecture
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m pytest tests/architecture
+
+format: $(VENV)/.dev  ## mend what can be mended mechanically
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: $(VENV)/.bench  ## measure beside a2a-sdk, write bench/results
+	$(VENV)/bin/python -m bench
+
+bench-smoke: $(VENV)/.bench  ## run the benchmark once, small
+	$(VENV)/bin/python -m bench --smoke
+
+regression-peer: $(PEER_VENV)/.ready  ## show that the regression test fails on the handler of a2a-sdk 1.2.2
+	@sh tests/acceptance/peer.sh $(PEER_VENV) $(REGRESSION)
+
+sdk-versions: $(SDK_VERSIONS:%=sdk-%)  ## run the drop-in tests with each supported release of a2a-sdk
+
+sdk-%: $(VENVS)/sdk-%/.ready
+	$(VENVS)/sdk-$*/bin/python -m pytest tests/dropin
+
+frameworks:  ## run the executors of agent frameworks, each in an environment of its own
+	$(PYTHON) tests/frameworks/run.py
+
+clean:  ## remove all environments and caches
+	rm -rf $(VENV) $(VENVS) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# Environments; a stamp is newer than what its environment was made from.
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo 'a2a-scribe needs Python 3.11 to 3.13; say which with: make PYTHON=python3.12'; exit 1; }
+	$(call new_venv,$(VENV))
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.made pyproject.toml constraints.txt
+	$(call install,$(VENV)) -c constraints.txt -e '.[fast]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
+	$(call install,$(VENV)) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.made pyproject.toml constraints.txt
+	$(call install,$(VENV)) -c constraints.txt -e '.[bench]'
+	@touch $@
+
+$(FREE_SDK): constraints.txt
+	@mkdir -p $(@D)
+	@grep -v '^a2a-sdk==' constraints.txt > $@
+
+$(VENVS)/sdk-%/.ready: pyproject.toml $(FREE_SDK)
+	$(call new_venv,$(@D))
+	$(call install,$(@D)) -c $(FREE_SDK) -e '.[test]' 'a2a-sdk==$*'
+	@touch $@
+
+$(PEER_VENV)/.ready: $(FREE_SDK)
+	$(call new_venv,$(@D))
+	$(call install,$(@D)) -c $(FREE_SDK) 'a2a-sdk[http-server,sqlite]==$(PEER)' pytest anyio
+	@touch $@
+
+.PRECIOUS: $(VENVS)/sdk-%/.ready

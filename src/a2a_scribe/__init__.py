@@ -1,0 +1,32 @@
+"""A durable server runtime for the A2A protocol: one writer per task, many cursors.
+
+The familiar names of `a2a-sdk` are here with the same interfaces, so an agent moves over by changing an import.
+"""
+
+from a2a_scribe.errors import (
+    JournalRefusedError,
+    JournalUnavailableError,
+    ScribeError,
+    SettingsError,
+    TaskConflictError,
+)
+from a2a_scribe.handler.handler import DefaultRequestHandler
+from a2a_scribe.journal.stores import DatabaseTaskStore, InMemoryTaskStore
+from a2a_scribe.server import create_app, serve
+from a2a_scribe.settings import Settings
+from a2a_scribe.version import __version__
+
+__all__ = [
+    'DatabaseTaskStore',
+    'DefaultRequestHandler',
+    'InMemoryTaskStore',
+    'JournalRefusedError',
+    'JournalUnavailableError',
+    'ScribeError',
+    'Settings',
+    'SettingsError',
+    'TaskConflictError',
+    '__version__',
+    'create_app',
+    'serve',
+]

@@ -1,0 +1,59 @@
+"""The command line as typer sees it: names, options and their help. What a command does lives beside this module."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from a2a_scribe.cli.demo.command import show_demo
+from a2a_scribe.cli.running import run as run_program
+from a2a_scribe.cli.serving import serve_executor
+from a2a_scribe.server import DEFAULT_DATABASE
+from a2a_scribe.version import __version__
+
+app = typer.Typer(
+    help='A durable server runtime for A2A agents.',
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={'help_option_names': ['-h', '--help']},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f'a2a-scribe {__version__}')
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _: Annotated[bool, typer.Option('--version', callback=_show_version, is_eager=True)] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+@app.command()
+def serve(
+    target: Annotated[str, typer.Argument(metavar='MODULE:EXECUTOR', help='An instance, class or factory.')],
+    card: Annotated[Path | None, typer.Option(metavar='FILE.json', help='The agent card; made if absent.')] = None,
+    database: Annotated[str, typer.Option(metavar='URL', help='Where tasks are kept.')] = DEFAULT_DATABASE,
+    host: Annotated[str, typer.Option(help='The address to listen on.')] = '127.0.0.1',
+    port: Annotated[int, typer.Option(min=0, max=65535, help='The port for HTTP; 0 takes a free one.')] = 8000,
+    grpc_port: Annotated[int | None, typer.Option(min=0, max=65535, help='The port for gRPC, if wanted.')] = None,
+    url: Annotated[str | None, typer.Option(metavar='URL', help='Where clients reach it; for the card.')] = None,
+) -> None:
+    """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
+    raise typer.Exit(serve_executor(target, card, database, host, port, grpc_port, url))
+
+
+@app.command(context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []})
+def run(context: typer.Context) -> None:
+    """Run a program written for a2a-sdk: SCRIPT.py [ARGS] or -m MODULE [ARGS]."""
+    run_program(context.args)
+
+
+@app.command()
+def demo() -> None:
+    """Show a served agent at work, also one that fails, and check every outcome."""
+    raise typer.Exit(show_demo())

@@ -1,0 +1,1 @@
+"""Nodes: who writes, under which id, with which commit number."""

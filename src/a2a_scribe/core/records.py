@@ -1,0 +1,197 @@
+"""What a journal holds: records, the changes that they carry, and their bytes.
+
+A record's body starts with a version byte. A reader skips kinds that it does not know, so that an older process can
+read what a newer one wrote. Writers make records from changes; cursors and projections make changes from records.
+"""
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from a2a_scribe.protocol.types import (
+    Message,
+    SendMessageRequest,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskEvent,
+    TaskStatusUpdateEvent,
+    TurnId,
+)
+
+VERSION: Final = b'\x01'
+
+TASK: Final = 'task'
+STATUS: Final = 'status'
+ARTIFACT: Final = 'artifact'
+HISTORY: Final = 'history'
+REPLACED: Final = 'replaced'
+TURN_STARTED: Final = 'turn_started'
+TURN_ENDED: Final = 'turn_ended'
+
+SHOWN: Final = frozenset({TASK, STATUS, ARTIFACT, REPLACED})
+"""The kinds that clients see as events."""
+
+
+class Record(NamedTuple):
+    """One entry of a task's journal. `seq` counts 1, 2, 3 ... within the task, without gaps."""
+
+    task_id: str
+    seq: int
+    kind: str
+    body: bytes
+    recorded_at: int
+    """Microseconds since the epoch, UTC."""
+    note: str | None
+    """Diagnostics for operators (traceback, cause); never sent to a client."""
+
+
+Outcome = Literal['ok', 'failed', 'canceled', 'interrupted']
+
+
+@dataclass(frozen=True, slots=True)
+class CallerRecord:
+    """Who sent a turn's message, as far as a later attempt on another node needs it."""
+
+    owner: str
+    tenant: str
+    user_name: str = ''
+    authenticated: bool = False
+    extensions: tuple[str, ...] = ()
+    traceparent: str = ''
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCreated:
+    """The task exists from here on; carries all of it."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChanged:
+    """A new status, or the same one repeated with new metadata."""
+
+    event: TaskStatusUpdateEvent
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactChanged:
+    """An artifact was set or appended to."""
+
+    event: TaskArtifactUpdateEvent
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAdded:
+    """Messages entered the history without being a status."""
+
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReplaced:
+    """The whole task was stored from outside a turn."""
+
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A user's message was accepted and its execution begins."""
+
+    turn_id: TurnId
+    caller: CallerRecord
+    request: SendMessageRequest
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The answer to a turn is complete."""
+
+    turn_id: TurnId
+    outcome: Outcome
+    error: str = ''
+    """The type of the executor's exception, if one ended the turn."""
+
+
+Change = TaskCreated | StatusChanged | ArtifactChanged | HistoryAdded | TaskReplaced | TurnStarted | TurnEnded
+
+
+def encode(change: Change) -> tuple[str, bytes]:
+    """Returns the kind and the body of the record that carries `change`."""
+    match change:
+        case ArtifactChanged(event):
+            return ARTIFACT, VERSION + event.SerializeToString()
+        case StatusChanged(event):
+            return STATUS, VERSION + event.SerializeToString()
+        case TaskCreated(task):
+            return TASK, VERSION + task.SerializeToString()
+        case TaskReplaced(task):
+            return REPLACED, VERSION + task.SerializeToString()
+        case HistoryAdded(messages):
+            return HISTORY, VERSION + Task(history=messages).SerializeToString()
+        case TurnStarted(turn_id, caller, request, attempt):
+            head = {'turn_id': turn_id, 'attempt': attempt, 'caller': asdict(caller)}
+            return TURN_STARTED, _with_head(head, request.SerializeToString())
+        case TurnEnded(turn_id, outcome, error):
+            return TURN_ENDED, _with_head({'turn_id': turn_id, 'outcome': outcome, 'error': error}, b'')
+
+
+def decode(record: Record) -> Change | None:
+    """Returns the change that a record carries, `None` for a kind or version that this version does not know."""
+    body = record.body
+    if body[:1] != VERSION:
+        return None
+    payload = body[1:]
+    match record.kind:
+        case 'artifact':
+            return ArtifactChanged(TaskArtifactUpdateEvent.FromString(payload))
+        case 'status':
+            return StatusChanged(TaskStatusUpdateEvent.FromString(payload))
+        case 'task':
+            return TaskCreated(Task.FromString(payload))
+        case 'replaced':
+            return TaskReplaced(Task.FromString(payload))
+        case 'history':
+            return HistoryAdded(tuple(Task.FromString(payload).history))
+        case 'turn_started':
+            return decode_turn_started(body)
+        case 'turn_ended':
+            head, _ = _split_head(body)
+            return TurnEnded(**head)
+        case _:
+            return None
+
+
+def decode_turn_started(body: bytes) -> TurnStarted:
+    """Returns the start of a turn from the body of its record, or of the inbox row that waits to become one."""
+    head, rest = _split_head(body)
+    caller = head['caller']
+    caller['extensions'] = tuple(caller['extensions'])
+    return TurnStarted(
+        TurnId(head['turn_id']), CallerRecord(**caller), SendMessageRequest.FromString(rest), head['attempt']
+    )
+
+
+def shown_event(record: Record) -> TaskEvent | None:
+    """Returns the event that clients see for a record, `None` for what is not theirs."""
+    if record.kind not in SHOWN or record.body[:1] != VERSION:
+        return None
+    payload = record.body[1:]
+    if record.kind == ARTIFACT:
+        return TaskArtifactUpdateEvent.FromString(payload)
+    if record.kind == STATUS:
+        return TaskStatusUpdateEvent.FromString(payload)
+    return Task.FromString(payload)
+
+
+def _with_head(head: dict[str, object], rest: bytes) -> bytes:
+    text = json.dumps(head, separators=(',', ':')).encode()
+    return VERSION + struct.pack('>I', len(text)) + text + rest
+
+
+def _split_head(body: bytes) -> tuple[dict[str, Any], bytes]:
+    (length,) = struct.unpack_from('>I', body, 1)
+    return json.loads(body[5 : 5 + length]), body[5 + length :]

@@ -1,0 +1,1 @@
+"""The imperative shell: live tasks, turns, the commit loop, cursors."""

@@ -1,0 +1,145 @@
+"""Cancelling a task (A2A 1.0, section 3.1.5): one terminal record, whoever wins.
+
+First the executor's own `cancel`, with everything open so that it can flush and report; then both queues are revoked,
+the turn is cancelled, and CANCELED is recorded unless the task has ended otherwise. A parked task is claimed for it.
+"""
+
+import asyncio
+import logging
+
+from a2a.server.agent_execution import RequestContext
+from a2a.server.context import ServerCallContext
+from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
+
+from a2a_scribe.core.admission import TurnFacts
+from a2a_scribe.core.records import CallerRecord, TurnStarted
+from a2a_scribe.engine.latch import Latch
+from a2a_scribe.engine.registry import LiveTask
+from a2a_scribe.engine.session import Session
+from a2a_scribe.engine.turns import Turn, TurnQueue
+from a2a_scribe.engine.writer import Writer
+from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.journal.port import Caller, Claim, Claimed, Refused, StoredTask, WriteResult
+from a2a_scribe.protocol.states import CANCELED, TERMINAL, name_of
+from a2a_scribe.protocol.types import Message, SendMessageRequest, Task, TaskState, TurnId
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 20
+
+
+async def cancel(session: Session, task_id: str, caller: Caller, context: ServerCallContext) -> Task:
+    """Cancels a task and returns it.
+
+    Raises:
+        TaskNotFoundError: The task does not exist for this caller.
+        TaskNotCancelableError: The task has ended, or ended otherwise before the cancel.
+        JournalUnavailableError: The cancel could not be recorded.
+    """
+    for _ in range(ATTEMPTS):
+        stored = await session.parts.journal.read_task(task_id, caller)
+        if stored is None:
+            raise TaskNotFoundError
+        if stored.row.state in TERMINAL:
+            raise TaskNotCancelableError(f'Task {task_id} has ended as {name_of(stored.row.state)}')
+        live = session.registry.get(task_id)
+        if live is None and stored.row.node is None:
+            live = await _claim(session, stored, caller)
+        if live is not None and live.turn is not None:
+            task = await _join(session, live, live.turn, context)
+            if task is not None:
+                return task
+        elif stored.row.node is not None and live is None:
+            raise TaskNotCancelableError(f'Task {task_id} runs on another node')
+    raise JournalUnavailableError('the task changes too fast; try again')
+
+
+async def _claim(session: Session, stored: StoredTask, caller: Caller) -> LiveTask | None:
+    """Takes a parked task; `None` if it has moved on meanwhile."""
+
+    def settle(result: WriteResult) -> None:
+        if isinstance(result, Claimed):
+            writer = Writer(stored.row.task_id, caller, session.tools, stored, result.row)
+            session.registry.add(writer, _turnless(session, writer))
+
+    result = await session.commits.write(Claim(stored.row.task_id, caller, stored.row.seq), settle)
+    return session.registry.get(stored.row.task_id) if isinstance(result, Claimed | Refused) else None
+
+
+def _turnless(session: Session, writer: Writer) -> Turn:
+    """Makes what stands for the turn of a parked task: nothing runs, but an executor's `cancel` may report."""
+    assert writer.projection is not None
+    started = TurnStarted(TurnId(''), CallerRecord('', ''), SendMessageRequest())
+    facts = TurnFacts(writer.task_id, writer.projection.context_id, Message(), session.parts.ids.new)
+    turn = Turn(started, facts, writer, _nothing_to_run)
+    turn.cancelling = True
+    return turn
+
+
+async def _nothing_to_run() -> RequestContext:
+    raise AssertionError('a parked task has no turn to run')
+
+
+async def _join(session: Session, live: LiveTask, turn: Turn, context: ServerCallContext) -> Task | None:
+    """Cancels, together with whoever else cancels the task now; `None` if the turn ended without ending the task."""
+    if live.cancelling is None:
+        errand = _cancel(session, live, turn, context)
+        live.cancelling = session.background.spawn(errand, f'cancel of {live.writer.task_id}')
+    state, task = await asyncio.shield(live.cancelling)
+    if state in TERMINAL and state != CANCELED:
+        raise TaskNotCancelableError(f'Task {live.writer.task_id} has ended as {name_of(state)}')
+    return _copy(task) if state == CANCELED else None
+
+
+async def _cancel(session: Session, live: LiveTask, turn: Turn, context: ServerCallContext) -> tuple[TaskState, Task]:
+    writer = live.writer
+    turn.cancelling = True
+    queue = TurnQueue(turn)
+    await _ask_executor(session, writer, queue, context)
+    queue.revoke()
+    if not turn.ended:
+        turn.revoke()
+        await _stop_turn(session, turn)
+        session.runner.stop(turn, 'canceled', CANCELED, '')
+    await writer.wait_for_room()
+    assert writer.projection is not None
+    return writer.projection.state, writer.projection.to_task()
+
+
+async def _ask_executor(session: Session, writer: Writer, queue: TurnQueue, context: ServerCallContext) -> None:
+    assert writer.projection is not None
+    request = RequestContext(
+        call_context=context,
+        task_id=writer.task_id,
+        context_id=writer.projection.context_id,
+        task=writer.projection.to_task(),
+    )
+    asking = session.background.spawn(session.parts.agent.executor.cancel(request, queue), f'cancel {writer.task_id}')
+    await _wait(session, asking, session.parts.settings.cancel_deadline)
+    if not asking.done():
+        logger.warning('The cancel of the agent took too long at task %s', writer.task_id)
+        asking.cancel()
+    elif not asking.cancelled() and asking.exception() is not None:
+        logger.error('The cancel of the agent failed at task %s', writer.task_id, exc_info=asking.exception())
+
+
+async def _stop_turn(session: Session, turn: Turn) -> None:
+    if turn.task is None or turn.task.done():
+        return
+    turn.task.cancel()
+    await _wait(session, turn.task, session.parts.settings.cancel_grace)
+    if not turn.task.done():
+        logger.warning('The agent ignores that task %s is cancelled; it is left behind', turn.writer.task_id)
+
+
+async def _wait(session: Session, task: 'asyncio.Task[None]', seconds: float) -> None:
+    """Waits for a task, `seconds` at most, whatever its outcome."""
+    over = Latch()
+    task.add_done_callback(over.open)
+    await over.wait(session.parts.clock, seconds)
+
+
+def _copy(task: Task) -> Task:
+    copy = Task()
+    copy.CopyFrom(task)
+    return copy

@@ -1,0 +1,288 @@
+"""The commit loop: the one coroutine of a node that writes.
+
+It turns what all writers have pending, and what requests want written, into one transaction after another. While one
+runs the next collects, so throughput grows with load and one fsync serves many tasks. Readers are woken, and waiting
+executors and requests go on, only after the transaction is durable.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from a2a_scribe.clock import Clock
+from a2a_scribe.cluster.node import Node
+from a2a_scribe.engine.hub import Hub
+from a2a_scribe.engine.latch import Latch
+from a2a_scribe.engine.writer import Writer
+from a2a_scribe.errors import EnvironmentFault, JournalRefusedError, JournalUnavailableError, NodeFencedError
+from a2a_scribe.journal.port import Append, AppendResult, Group, Journal, Receipt, Write, WriteResult
+from a2a_scribe.settings import Settings
+from a2a_scribe.signals import CommitPoint, Signals, TroublePoint
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 1.0
+"""Seconds between two attempts while the journal is away."""
+
+
+class Owner(Protocol):
+    """Who hears what became of the tasks: the engine."""
+
+    def on_committed(self, writer: Writer, append: Append, result: AppendResult) -> None:
+        """The records are durable."""
+
+    def on_lost(self, writer: Writer, error: Exception, *, refused: bool) -> None:
+        """The records of one task are lost; `refused` if the journal would refuse them again."""
+
+    def on_journal_back(self) -> None:
+        """A transaction went through after some had been given up."""
+
+    def on_fenced(self) -> None:
+        """The node has been declared dead; the loop goes on under a new id."""
+
+    def is_owner(self) -> bool:
+        """Whether the node owns or follows tasks, and so has to show that it lives."""
+
+
+@dataclass(slots=True)
+class _Request:
+    write: Write
+    answer: 'asyncio.Future[WriteResult]'
+    settle: Callable[[WriteResult], None] | None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A group under way, with those who wait for its parts."""
+
+    group: Group
+    writers: list[Writer]
+    requests: list[_Request]
+
+
+class CommitLoop:
+    """Writes for one engine. Owns its node's identity and the order of its transactions."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        new_node: Callable[[], Node],
+        hub: Hub,
+        clock: Clock,
+        settings: Settings,
+        signals: Signals,
+    ) -> None:
+        """Makes a loop that does not run yet; `watch` must be called before it does."""
+        self._journal = journal
+        self._new_node = new_node
+        self._node = new_node()
+        self._registered = False
+        self._hub = hub
+        self._clock = clock
+        self._settings = settings
+        self._signals = signals
+        self._owner: Owner | None = None
+        self._dirty: dict[Writer, None] = {}
+        self._requests: list[_Request] = []
+        self._wanted: Latch | None = None
+        self._busy = False
+        self._away_since: float | None = None
+        self._gave_up = False
+
+    def watch(self, owner: Owner) -> None:
+        """Tells `owner` what becomes of its tasks."""
+        self._owner = owner
+
+    @property
+    def node(self) -> Node:
+        """The identity under which the loop writes now."""
+        return self._node
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits to be written."""
+        return not (self._dirty or self._requests or self._busy)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the last transaction failed because the journal is away."""
+        return self._away_since is not None
+
+    def notice(self, writer: Writer) -> None:
+        """Has the writer's pending records written."""
+        self._dirty[writer] = None
+        self._wake()
+
+    async def write(self, write: Write, settle: Callable[[WriteResult], None] | None = None) -> WriteResult:
+        """Has `write` done in the next transaction, and returns what became of it.
+
+        `settle` is called once it is durable, whether or not whoever asked still waits.
+
+        Raises:
+            JournalUnavailableError: The journal is away.
+            JournalRefusedError: The journal refused it.
+        """
+        answer: asyncio.Future[WriteResult] = asyncio.get_running_loop().create_future()
+        self._requests.append(_Request(write, answer, settle))
+        self._wake()
+        return await answer
+
+    def _wake(self) -> None:
+        if self._wanted is not None:
+            self._wanted.open()
+
+    async def run(self) -> None:
+        """Writes until cancelled."""
+        while True:
+            await self._wait_for_work()
+            self._busy = True
+            try:
+                await self._settle(self._collect())
+            finally:
+                self._busy = False
+
+    async def _wait_for_work(self) -> None:
+        if self._dirty or self._requests:
+            return
+        self._wanted = Latch()
+        try:
+            await self._wanted.wait(self._clock, self._settings.heartbeat)
+        finally:
+            self._wanted = None
+
+    def _collect(self) -> _Batch:
+        dirty, self._dirty = self._dirty, {}
+        requests, self._requests = self._requests, []
+        group = Group(self._node.row.node_id, self._node.next_number(), self._clock.now())
+        writers = []
+        for writer in dirty:
+            append = writer.take(group.node)
+            if append is not None:
+                group.appends.append(append)
+                writers.append(writer)
+        wanted = [request for request in requests if not request.answer.done()]
+        group.writes = [request.write for request in wanted]
+        return _Batch(group, writers, wanted)
+
+    async def _settle(self, batch: _Batch) -> None:
+        """Brings a group to its end, whatever that is."""
+        if not (batch.writers or batch.requests) and not (self._registered and self._watched.is_owner()):
+            return
+        try:
+            receipt = await self._commit(batch.group)
+        except JournalRefusedError as error:
+            await self._settle_refused(batch, error)
+        except NodeFencedError as error:
+            self._fence(batch, error)
+        except JournalUnavailableError as error:
+            self._gave_up = True
+            self._lose(batch, error, refused=False)
+        else:
+            self._succeed(batch, receipt)
+
+    @property
+    def _watched(self) -> Owner:
+        assert self._owner is not None, 'watch() comes before run()'
+        return self._owner
+
+    async def _commit(self, group: Group) -> Receipt:
+        """Writes a group, again and again while the journal is away, as long as our patience lasts."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                if not self._registered:
+                    await self._journal.open()
+                    await self._journal.register(self._node.row)
+                    self._registered = True
+                receipt = await self._journal.commit(group)
+            except JournalUnavailableError as error:
+                self._note_trouble(error)
+                now = self._clock.monotonic()
+                self._away_since = self._away_since or now
+                if now - self._away_since >= self._settings.journal_patience:
+                    raise
+                await Latch().wait(self._clock, pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                self._away_since = None
+                return receipt
+
+    def _succeed(self, batch: _Batch, receipt: Receipt) -> None:
+        group = batch.group
+        if self._signals.committed:
+            records = sum(len(append.records) for append in group.appends)
+            self._signals.committed.emit(CommitPoint(group.node, group.number, len(group.appends), records))
+        for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
+            writer.committed(append, result)
+            self._hub.ring(writer.task_id)
+        for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
+            writer.let_go_on()
+            self._watched.on_committed(writer, append, result)
+        for request, outcome in zip(batch.requests, receipt.written, strict=True):
+            if request.settle is not None:
+                request.settle(outcome)
+            if not request.answer.done():
+                request.answer.set_result(outcome)
+        if self._gave_up:
+            self._gave_up = False
+            self._watched.on_journal_back()
+
+    async def _settle_refused(self, batch: _Batch, error: JournalRefusedError) -> None:
+        """Finds the part that the journal refuses, by giving each part a transaction of its own."""
+        self._note_trouble(error)
+        parts = self._split(batch)
+        if len(parts) <= 1:
+            self._lose(batch, error, refused=True)
+            return
+        for part in parts:
+            if part.group.node == self._node.row.node_id:
+                await self._settle(part)
+            else:
+                self._lose(part, JournalUnavailableError('this node lost its tasks; try again'), refused=False)
+
+    def _split(self, batch: _Batch) -> list[_Batch]:
+        parts = [
+            _Batch(self._new_group(batch, appends=[append]), [writer], [])
+            for writer, append in zip(batch.writers, batch.group.appends, strict=True)
+        ]
+        parts += [_Batch(self._new_group(batch, writes=[request.write]), [], [request]) for request in batch.requests]
+        return parts
+
+    def _new_group(
+        self, batch: _Batch, appends: list[Append] | None = None, writes: list[Write] | None = None
+    ) -> Group:
+        number = self._node.next_number()
+        return Group(batch.group.node, number, batch.group.now, appends or [], writes or [])
+
+    def _lose(self, batch: _Batch, error: EnvironmentFault, *, refused: bool) -> None:
+        for request in batch.requests:
+            if not request.answer.done():
+                request.answer.set_exception(error)
+        for writer in batch.writers:
+            self._watched.on_lost(writer, error, refused=refused)
+            self._hub.ring(writer.task_id)
+
+    def _fence(self, batch: _Batch, error: NodeFencedError) -> None:
+        """Stops writing under the old id: others have taken its tasks."""
+        logger.error('This node was declared dead by another; it gives up its tasks and goes on under a new id')
+        if self._signals.fenced:
+            self._signals.fenced.emit(TroublePoint(self._node.row.node_id, '', error))
+        self._node = self._new_node()
+        self._registered = False
+        self._lose(batch, JournalUnavailableError('this node lost its tasks; try again'), refused=False)
+        self._watched.on_fenced()
+
+    def _note_trouble(self, error: Exception) -> None:
+        if self._away_since is None:
+            logger.warning('A transaction failed: %s', error)
+        if self._signals.commit_failed:
+            self._signals.commit_failed.emit(TroublePoint(self._node.row.node_id, '', error))
+
+    def abandon(self, error: Exception) -> None:
+        """Tells all who still wait that nothing will be written any more."""
+        for request in self._requests:
+            if not request.answer.done():
+                request.answer.set_exception(error)
+        self._requests.clear()

@@ -1,0 +1,52 @@
+"""Who called, as the executor sees it: recorded with the turn, and made again from the record.
+
+A turn usually starts in the process that accepted its message, with the caller's own context. Where it does not, the
+context is rebuilt from what was recorded: user name, tenant, requested extensions.
+"""
+
+from a2a.auth.user import User
+from a2a.server.context import ServerCallContext
+
+from a2a_scribe.core.records import CallerRecord
+
+
+class RecordedUser(User):
+    """A user of whom only the name is known any more."""
+
+    def __init__(self, name: str, authenticated: bool) -> None:
+        """Takes what was recorded."""
+        self._name = name
+        self._authenticated = authenticated
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the user was authenticated when the message was accepted."""
+        return self._authenticated
+
+    @property
+    def user_name(self) -> str:
+        """The user's name."""
+        return self._name
+
+
+def record_caller(context: ServerCallContext, owner: str) -> CallerRecord:
+    """Returns what is recorded of a caller."""
+    headers = context.state.get('headers')
+    traceparent = headers.get('traceparent', '') if isinstance(headers, dict) else ''
+    return CallerRecord(
+        owner=owner,
+        tenant=context.tenant,
+        user_name=context.user.user_name,
+        authenticated=context.user.is_authenticated,
+        extensions=tuple(sorted(context.requested_extensions)),
+        traceparent=str(traceparent),
+    )
+
+
+def rebuild_context(caller: CallerRecord) -> ServerCallContext:
+    """Returns a context as much like the original one as the record allows."""
+    return ServerCallContext(
+        user=RecordedUser(caller.user_name, caller.authenticated),
+        tenant=caller.tenant,
+        requested_extensions=set(caller.extensions),
+    )

@@ -1,0 +1,66 @@
+"""A place in a task's journal that an observer has reached.
+
+A cursor reads recent records from the tail of a live writer and older ones from the journal; the tail drops only what
+is durable, so nothing falls between. A slow reader costs nothing and misses nothing.
+"""
+
+from dataclasses import dataclass
+
+from a2a.utils.errors import TaskNotFoundError
+
+from a2a_scribe.core.records import Record
+from a2a_scribe.engine.hub import Hub
+from a2a_scribe.engine.registry import Registry
+from a2a_scribe.engine.writer import Writer
+from a2a_scribe.journal.port import Caller, Journal
+
+BATCH = 500
+"""Records that are read at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What observers read with; one per engine session."""
+
+    journal: Journal
+    registry: Registry
+    hub: Hub
+    poll_interval: float
+
+    async def check_existence(self, task_id: str, caller: Caller) -> None:
+        """Ends the wait of those who observe a task that has been deleted.
+
+        Raises:
+            TaskNotFoundError: The task is not live here, and not in the journal.
+        """
+        if self.registry.get(task_id) is None and not await self.journal.has_task(task_id, caller):
+            raise TaskNotFoundError
+
+
+class Cursor:
+    """Reads the durable records of one task, each once and in order."""
+
+    def __init__(self, reading: Reading, task_id: str, after: int) -> None:
+        """Starts after record `after`."""
+        self.task_id = task_id
+        self.position = after
+        self.writer: Writer | None = reading.registry.writer(task_id)
+        """The writer whose tail was read last; it may have been released since."""
+        self._reading = reading
+
+    async def read(self) -> list[Record]:
+        """Returns the next durable records, none if there are none yet.
+
+        Raises:
+            JournalUnavailableError: Older records have to be read, and cannot be now.
+        """
+        if self.writer is None or (self.writer.released and self.position >= self.writer.durable_seq):
+            self.writer = self._reading.registry.writer(self.task_id) or self.writer
+        records = None
+        if self.writer is not None and not (self.writer.released and self.position >= self.writer.durable_seq):
+            records = self.writer.durable_after(self.position, BATCH)
+        if records is None:
+            records = await self._reading.journal.read_records(self.task_id, self.position, BATCH)
+        if records:
+            self.position = records[-1].seq
+        return records

@@ -1,0 +1,188 @@
+"""The facade: what the handler asks of the engine, in the words of A2A's operations.
+
+Without a lifespan the engine starts itself at the first call, on the loop of that call; the session ends with the
+loop, and a call on another loop makes a new one.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from a2a.server.context import ServerCallContext
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+
+from a2a_scribe.clock import Clock, SystemClock
+from a2a_scribe.core.records import Record
+from a2a_scribe.engine import cancels, sends
+from a2a_scribe.engine.cursors import Cursor
+from a2a_scribe.engine.observers import TaskObserver, TurnObserver
+from a2a_scribe.engine.orders import Agent, Order
+from a2a_scribe.engine.session import Parts, Session
+from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.ids import IdSource, UuidSource
+from a2a_scribe.journal.port import Caller, DropConfig, Journal, PutConfig, StoredTask, TaskPage
+from a2a_scribe.protocol.states import TERMINAL, name_of
+from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskEvent, TaskPushNotificationConfig
+from a2a_scribe.settings import Settings
+from a2a_scribe.signals import Signals
+
+
+def _ignore(task_id: str, position: int) -> None:
+    """Nobody wants to hear of turns."""
+
+
+class Engine:
+    """Runs one agent on one journal."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        journal: Journal,
+        *,
+        agent_name: str = '',
+        node_name: str = '',
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        """Makes an engine that has not started."""
+        self.signals = Signals()
+        self.on_turn: Callable[[str, int], None] = _ignore
+        """Hears of every turn that starts here: task id, and the record before the turn's first."""
+        self._parts = Parts(
+            agent=agent,
+            journal=journal,
+            agent_name=agent_name,
+            node_name=node_name,
+            settings=settings or Settings(),
+            clock=clock or SystemClock(),
+            ids=ids or UuidSource(),
+            signals=self.signals,
+            on_turn=self._tell_of_turn,
+        )
+        self._session: Session | None = None
+        self._closed = False
+
+    def _tell_of_turn(self, task_id: str, position: int) -> None:
+        self.on_turn(task_id, position)
+
+    @property
+    def settings(self) -> Settings:
+        """How the engine behaves."""
+        return self._parts.settings
+
+    @property
+    def live_tasks(self) -> int:
+        """How many tasks are in memory."""
+        return 0 if self._session is None else len(self._session.registry)
+
+    async def start(self) -> None:
+        """Makes the engine ready on the running loop; every operation does so by itself.
+
+        Raises:
+            OperatorError: The journal cannot be used as it is set up.
+            JournalUnavailableError: The engine is closed, or the journal cannot be reached.
+        """
+        await self._ready()
+
+    async def _ready(self) -> Session:
+        await self._parts.journal.open()
+        session = self._session
+        if session is None or session.loop is not asyncio.get_running_loop():
+            if self._closed:
+                raise JournalUnavailableError('the server is closed')
+            session = self._session = Session(self._parts)
+        if session.died is not None:
+            raise JournalUnavailableError('the server has stopped working and must be restarted')
+        return session
+
+    async def send(self, order: Order) -> TurnObserver:
+        """Accepts a message (A2A 1.0, sections 3.1.1 and 3.1.2). Raises as `sends.accept`."""
+        session = await self._ready()
+        if not session.accepting:
+            raise JournalUnavailableError('the server is closing; try again')
+        return await sends.accept(session, order)
+
+    async def find(self, task_id: str, caller: Caller) -> StoredTask:
+        """Returns a stored task. Raises: TaskNotFoundError, JournalUnavailableError."""
+        await self._parts.journal.open()
+        stored = await self._parts.journal.read_task(task_id, caller)
+        if stored is None:
+            raise TaskNotFoundError
+        return stored
+
+    async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
+        """Returns a page of the caller's tasks. Raises: InvalidParamsError, JournalUnavailableError."""
+        await self._parts.journal.open()
+        return await self._parts.journal.list_tasks(caller, query)
+
+    async def cancel(self, task_id: str, caller: Caller, context: ServerCallContext) -> Task:
+        """Cancels a task. Raises as `cancels.cancel`."""
+        return await cancels.cancel(await self._ready(), task_id, caller, context)
+
+    async def subscribe(
+        self, task_id: str, caller: Caller, after: int | None = None
+    ) -> AsyncGenerator[TaskEvent, None]:
+        """Yields the task and then every event of it; with `after`, just the events after that record.
+
+        Raises:
+            TaskNotFoundError: The task does not exist for this caller.
+            UnsupportedOperationError: The task has ended, and no `after` was given.
+            InvalidParamsError: `after` is beyond the task's last record.
+        """
+        session = await self._ready()
+        stored = await self.find(task_id, caller)
+        if after is None:
+            if stored.row.state in TERMINAL:
+                raise UnsupportedOperationError(f'Task {task_id} has ended as {name_of(stored.row.state)}')
+            yield stored.projection.to_task()
+        elif not 0 <= after <= stored.row.seq:
+            raise InvalidParamsError(f'the task has no event {after}')
+        observer = TaskObserver(session.reading, task_id, caller, stored.row.seq if after is None else after)
+        async with aclosing(observer.events()) as events:
+            async for event in events:
+                yield event
+
+    async def put_config(self, caller: Caller, config: TaskPushNotificationConfig) -> None:
+        """Stores a push config. Raises: JournalUnavailableError."""
+        session = await self._ready()
+        await session.commits.write(PutConfig(caller, config))
+
+    async def drop_config(self, task_id: str, config_id: str) -> None:
+        """Removes a push config. Raises: JournalUnavailableError."""
+        session = await self._ready()
+        await session.commits.write(DropConfig(task_id, config_id))
+
+    async def configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
+        """Returns a task's push configs. Raises: JournalUnavailableError."""
+        return await self._parts.journal.read_configs(task_id)
+
+    def open_cursor(self, task_id: str, after: int) -> Callable[[], Coroutine[Any, Any, list[Record] | None]]:
+        """Returns a function that waits for the next durable records; it returns `None` when the task is not live."""
+        assert self._session is not None
+        session = self._session
+        cursor = Cursor(session.reading, task_id, after)
+        bell = session.hub.bell(task_id)
+
+        async def read() -> list[Record] | None:
+            with bell:
+                while not (records := await cursor.read()):
+                    if session.registry.get(task_id) is None:
+                        return None
+                    await bell.wait(session.parts.settings.poll_interval)
+            return records
+
+        return read
+
+    def spawn(self, errand: Coroutine[Any, Any, None], name: str) -> None:
+        """Runs an errand that ends with the engine's session."""
+        assert self._session is not None
+        self._session.background.spawn(errand, name)
+
+    async def aclose(self) -> None:
+        """Stops accepting, lets turns finish until the deadline, and stops; may be called twice."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None and session.loop is asyncio.get_running_loop():
+            await session.close()

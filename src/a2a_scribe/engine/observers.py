@@ -1,0 +1,207 @@
+"""Those who wait for a turn or follow a task: streams and blocking calls, each a cursor with an end.
+
+The order is always: hang up a bell, read, wait. So nothing is missed between reading and waiting.
+"""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+
+from a2a.utils.errors import A2AError, TaskNotFoundError, UnsupportedOperationError
+
+from a2a_scribe.core.records import (
+    ARTIFACT,
+    TURN_ENDED,
+    TURN_STARTED,
+    Record,
+    TurnEnded,
+    TurnStarted,
+    decode,
+    shown_event,
+)
+from a2a_scribe.engine.cursors import Cursor, Reading
+from a2a_scribe.engine.hub import Bell
+from a2a_scribe.engine.turns import Turn
+from a2a_scribe.journal.port import Caller
+from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
+from a2a_scribe.protocol.types import Event, Message, Task, TaskEvent, TaskState, TaskStatusUpdateEvent, TurnId
+
+
+@dataclass(slots=True)
+class Ticket:
+    """What the sender of a message holds: the turn that will answer it, wherever it runs."""
+
+    turn_id: TurnId
+    turn: Turn | None = None
+    """The turn, once it runs on this node."""
+    initial: Task | None = None
+    """The task as the turn found it, for a stream."""
+
+
+class TurnObserver:
+    """Waits for the answer to one message."""
+
+    def __init__(self, reading: Reading, ticket: Ticket, task_id: str, caller: Caller, after: int) -> None:
+        """Watches the turn of `ticket`, whose records come after `after`."""
+        self.ticket = ticket
+        self.task_id = task_id
+        self._reading = reading
+        self._caller = caller
+        self._cursor = Cursor(reading, task_id, after)
+        self._shown = after
+        """The record up to which the observer has seen everything, as part of a whole task."""
+        self._is_new = after == 0
+        self._started = self._is_new
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What made the turn fail, if it ran on this node."""
+        return None if self.ticket.turn is None else self.ticket.turn.failure
+
+    @property
+    def unanswered(self) -> A2AError | None:
+        """The error for a message that the agent left without an answer, if the turn ran on this node."""
+        return None if self.ticket.turn is None else self.ticket.turn.unanswered
+
+    @property
+    def spoke(self) -> bool:
+        """Whether the agent has emitted something."""
+        return self.ticket.turn is None or self.ticket.turn.spoke
+
+    async def answer(self) -> Task | Message:
+        """Waits for a terminal or interrupted state, the turn's end, or a Message (A2A 1.0, section 3.2.2).
+
+        Raises:
+            UnsupportedOperationError: The task ended before this message was looked at.
+            TaskNotFoundError: The task was deleted.
+            JournalUnavailableError: What the agent emitted could not be recorded.
+        """
+        with self._reading.hub.bell(self.task_id) as bell:
+            while True:
+                for record in await self._cursor.read():
+                    if self._ends_turn(record) or (self._started and _state(record) in INTERRUPTED):
+                        return await self._current()
+                if self._reply is not None:
+                    return self._reply
+                await self._wait(bell)
+
+    async def first(self) -> Task | Message:
+        """Waits for the first durable Task or Message. Raises as `answer`."""
+        if not self._is_new:
+            return await self._current()
+        with self._reading.hub.bell(self.task_id) as bell:
+            while True:
+                if await self._cursor.read():
+                    return await self._current()
+                if self._reply is not None:
+                    return self._reply
+                await self._wait(bell)
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yields the Task first, then the turn's events, to a terminal state or the turn's end. Raises as `answer`."""
+        with self._reading.hub.bell(self.task_id) as bell:
+            while True:
+                for record in await self._cursor.read():
+                    just_started = not self._started
+                    over = self._ends_turn(record)
+                    if just_started and self._started:
+                        yield await self._initial(record)
+                    elif self._started and record.seq > self._shown and (event := shown_event(record)) is not None:
+                        yield event
+                    if over:
+                        return
+                if self._reply is not None:
+                    yield self._reply
+                    return
+                await self._wait(bell)
+
+    @property
+    def _reply(self) -> Message | None:
+        return None if self.ticket.turn is None else self.ticket.turn.reply
+
+    def _ends_turn(self, record: Record) -> bool:
+        """Notes the turn's start; returns whether the answer is complete with this record."""
+        if record.kind == ARTIFACT:
+            return False
+        if record.kind == TURN_STARTED and not self._started:
+            change = decode(record)
+            self._started = isinstance(change, TurnStarted) and change.turn_id == self.ticket.turn_id
+            return False
+        if record.kind == TURN_ENDED:
+            change = decode(record)
+            return isinstance(change, TurnEnded) and change.turn_id == self.ticket.turn_id
+        if _state(record) not in TERMINAL:
+            return False
+        if not self._started:
+            raise UnsupportedOperationError(f'Task {self.task_id} ended before the message was looked at')
+        return True
+
+    async def _wait(self, bell: Bell) -> None:
+        turn = self.ticket.turn
+        if turn is not None and turn.lost is not None:
+            raise turn.lost
+        if not await bell.wait(self._reading.poll_interval) and not self._is_pending_here:
+            await self._reading.check_existence(self.task_id, self._caller)
+
+    @property
+    def _is_pending_here(self) -> bool:
+        turn = self.ticket.turn
+        return turn is not None and turn.writer.durable_seq == 0
+
+    async def _current(self) -> Task:
+        """Returns the task as it is stored now."""
+        writer = self._cursor.writer
+        if writer is not None and writer.is_settled and writer.projection is not None:
+            return writer.projection.to_task()
+        return await self._read()
+
+    async def _read(self) -> Task:
+        stored = await self._reading.journal.read_task(self.task_id, self._caller)
+        if stored is None:
+            raise TaskNotFoundError
+        self._shown = stored.row.seq
+        return stored.projection.to_task()
+
+    async def _initial(self, started: Record) -> Task:
+        """Returns the task that a follow-up's stream begins with: as of the turn's start if that is known here."""
+        initial, self.ticket.initial = self.ticket.initial, None
+        return initial if initial is not None else await self._read()
+
+
+class TaskObserver:
+    """Follows a task, whoever works on it, to its end (A2A 1.0, section 3.1.6)."""
+
+    def __init__(self, reading: Reading, task_id: str, caller: Caller, after: int) -> None:
+        """Follows the task from record `after` on."""
+        self._reading = reading
+        self._caller = caller
+        self._task_id = task_id
+        self._cursor = Cursor(reading, task_id, after)
+
+    async def events(self) -> AsyncGenerator[TaskEvent, None]:
+        """Yields every event after the start, through interrupted states, up to the terminal one.
+
+        Raises:
+            TaskNotFoundError: The task was deleted.
+            JournalUnavailableError: The journal cannot be read now.
+        """
+        with self._reading.hub.bell(self._task_id) as bell:
+            while True:
+                records = await self._cursor.read()
+                for record in records:
+                    event = shown_event(record)
+                    if event is not None:
+                        yield event
+                    if _state(record) in TERMINAL:
+                        return
+                if not records and not await bell.wait(self._reading.poll_interval):
+                    await self._reading.check_existence(self._task_id, self._caller)
+
+
+def _state(record: Record) -> TaskState | None:
+    """Returns the state that a record shows, `None` if it shows none."""
+    if record.kind == ARTIFACT:
+        return None
+    event = shown_event(record)
+    if isinstance(event, TaskStatusUpdateEvent | Task):
+        return event.status.state
+    return None

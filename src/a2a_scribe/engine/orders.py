@@ -1,0 +1,39 @@
+"""What the handler hands to the engine: a message that has passed all checks."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.context import ServerCallContext
+
+from a2a_scribe.core.records import CallerRecord
+from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.protocol.types import SendMessageRequest, Task, TaskPushNotificationConfig
+
+BuildContext = Callable[[SendMessageRequest, ServerCallContext, Task | None], Awaitable[RequestContext]]
+"""Makes a `RequestContext` for a request whose message names its task and context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The executor, and how its request contexts are made."""
+
+    executor: AgentExecutor
+    build_context: BuildContext
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One accepted message."""
+
+    request: SendMessageRequest
+    """With task id and context id filled in."""
+    context: RequestContext
+    caller: Caller
+    caller_record: CallerRecord
+    stored: StoredTask | None = None
+    """The task that the message continues, as the handler read it."""
+    configs: tuple[TaskPushNotificationConfig, ...] = ()
+    wants_id: bool = False
+    """The caller waits for the task's id rather than for the answer."""
+    streams: bool = False

@@ -1,0 +1,127 @@
+"""Closes turns whose records were lost: a task's row says that somebody works on it, and nobody does.
+
+A task that the journal refused is rebuilt from what is durable and ends as FAILED at once; one that was given up
+because the journal was away, as soon as the journal writes again.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from a2a_scribe.core.admission import TurnFacts, change_status
+from a2a_scribe.core.records import TurnEnded
+from a2a_scribe.engine.hub import Hub
+from a2a_scribe.engine.registry import Registry
+from a2a_scribe.engine.turns import Turn
+from a2a_scribe.engine.writer import Writer, WriterTools
+from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.protocol.states import FAILED, TERMINAL
+from a2a_scribe.protocol.types import Message
+from a2a_scribe.services import Background
+
+logger = logging.getLogger(__name__)
+
+REFUSED_TEXT = 'The server could not record what the agent did.'
+AWAY_TEXT = 'The server could not reach its storage while the agent was working.'
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between two attempts to end a task whose end the journal refuses."""
+
+
+@dataclass(slots=True)
+class Loss:
+    """A writer whose records were lost, and the turn that it worked for."""
+
+    writer: Writer
+    turn: Turn | None
+    text: str
+    pause: float = FIRST_PAUSE
+
+    def tell(self, error: Exception) -> None:
+        """Lets those who wait for the turn know that nothing more will be recorded of it."""
+        if self.turn is not None:
+            self.turn.lost = error
+
+
+class Recovery:
+    """The lost turns of one session."""
+
+    def __init__(
+        self, journal: Journal, registry: Registry, tools: WriterTools, hub: Hub, background: Background
+    ) -> None:
+        """Starts with nothing lost."""
+        self._journal = journal
+        self._registry = registry
+        self._tools = tools
+        self._hub = hub
+        self._background = background
+        self._lost: dict[str, Loss] = {}
+        self._closing: dict[str, Loss] = {}
+
+    def note(self, writer: Writer, turn: Turn | None, error: Exception, *, at_once: bool) -> None:
+        """Remembers a lost turn, to be closed at once or when the journal writes again."""
+        loss = self._closing.pop(writer.task_id, None)
+        if loss is not None:
+            self._note_again(loss, error, at_once=at_once)
+            return
+        loss = Loss(writer, turn, REFUSED_TEXT if at_once else AWAY_TEXT)
+        if at_once:
+            logger.error('The journal refused records of task %s', writer.task_id, exc_info=error)
+            self._spawn(loss)
+        else:
+            loss.tell(error)
+            self._lost[writer.task_id] = loss
+
+    def _note_again(self, loss: Loss, error: Exception, *, at_once: bool) -> None:
+        """Even the end of the task was lost: its callers need not wait, and it is tried again, ever more rarely."""
+        loss.tell(error)
+        if not at_once:
+            self._lost[loss.writer.task_id] = loss
+            return
+        logger.error('The journal refuses even the end of task %s', loss.writer.task_id, exc_info=error)
+        self._tools.clock.call_later(loss.pause, lambda: self._spawn(loss))
+        loss.pause = min(loss.pause * 2, LONGEST_PAUSE)
+
+    def resume(self) -> None:
+        """Closes what was given up while the journal was away."""
+        lost, self._lost = self._lost, {}
+        for loss in lost.values():
+            self._spawn(loss)
+
+    def _spawn(self, loss: Loss) -> None:
+        self._background.spawn(self._close(loss), f'recovery of {loss.writer.task_id}')
+
+    async def _close(self, loss: Loss) -> None:
+        try:
+            if not await self._fail(loss) and loss.writer.broken is not None:
+                loss.tell(loss.writer.broken)
+        except JournalUnavailableError as error:
+            loss.tell(error)
+            self._lost[loss.writer.task_id] = loss
+        self._hub.ring(loss.writer.task_id)
+
+    async def _fail(self, loss: Loss) -> bool:
+        """Records the end of the task from its durable state; returns whether there was one to end."""
+        lost = loss.writer
+        stored = await self._journal.read_task(lost.task_id, lost.caller)
+        if stored is None or stored.row.node != lost.node or self._registry.get(lost.task_id) is not None:
+            return stored is not None
+        writer = Writer(stored.row.task_id, lost.caller, self._tools, stored, stored.row)
+        self._registry.add(writer)
+        self._closing[writer.task_id] = loss
+        facts = TurnFacts(writer.task_id, stored.row.context_id, Message(), self._tools.new_id)
+        if stored.row.state not in TERMINAL:
+            writer.record(change_status(stored.projection, facts, FAILED, loss.text, writer.now()))
+        if stored.row.open_turn is not None:
+            writer.end_turn(TurnEnded(stored.row.open_turn, 'interrupted'))
+        else:
+            writer.release()
+        await self._until_durable(writer)
+        return True
+
+    async def _until_durable(self, writer: Writer) -> None:
+        try:
+            await writer.wait_for_room()
+        except (JournalUnavailableError, JournalRefusedError):
+            return  # the commit loop has reported the loss, and `note` has decided what follows
+        self._closing.pop(writer.task_id, None)

@@ -1,0 +1,90 @@
+"""Accepting messages: where a message becomes a turn, a place in the inbox, or a refusal.
+
+There is one path for a follow-up, wherever it arrives: a transaction that locks the task's row decides. What follows
+from its decision happens when the transaction is durable, whether or not the sender still waits.
+"""
+
+import contextvars
+
+from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
+
+from a2a_scribe.core.records import TurnStarted, encode
+from a2a_scribe.engine.observers import Ticket, TurnObserver
+from a2a_scribe.engine.orders import Order
+from a2a_scribe.engine.session import Session, Waiting
+from a2a_scribe.engine.writer import Writer
+from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.journal.decisions import starting_record
+from a2a_scribe.journal.port import Accept, Claimed, Full, Missing, Queued, Refused, Stale, StoredTask, WriteResult
+from a2a_scribe.protocol.types import TurnId
+
+ATTEMPTS = 20
+"""How often a message is tried again because its task has moved on meanwhile."""
+
+
+async def accept(session: Session, order: Order) -> TurnObserver:
+    """Accepts a message and returns the observer of its turn.
+
+    Raises:
+        TaskNotFoundError: The task does not exist for this caller.
+        UnsupportedOperationError: The task has ended, or too many messages wait for it.
+        JournalUnavailableError: The message could not be recorded; nothing was accepted.
+    """
+    ticket = Ticket(TurnId(session.parts.ids.new()))
+    if order.stored is None:
+        session.start_first(order, ticket)
+        return TurnObserver(session.reading, ticket, order.request.message.task_id, order.caller, 0)
+    return await _accept_follow_up(session, order, order.stored, ticket)
+
+
+async def _accept_follow_up(session: Session, order: Order, stored: StoredTask, ticket: Ticket) -> TurnObserver:
+    task_id = stored.row.task_id
+    _, body = encode(TurnStarted(ticket.turn_id, order.caller_record, order.request))
+    waiting = Waiting(ticket, order, contextvars.copy_context())
+    for _ in range(ATTEMPTS):
+        live = session.registry.get(task_id)
+        if live is not None and live.turn is not None and live.turn.detached and not live.turn.ended:
+            session.runner.hand_on(live.turn)
+        limit = session.parts.settings.queued_messages
+        request = Accept(task_id, order.caller, ticket.turn_id, body, stored.row.seq, limit)
+        settle = _Settling(session, stored, waiting, body)
+        result = await session.commits.write(request, settle)
+        match result:
+            case Claimed() | Queued():
+                return TurnObserver(session.reading, ticket, task_id, order.caller, stored.row.seq)
+            case Stale():
+                stored = await _read_again(session, order, task_id)
+            case Refused():
+                raise UnsupportedOperationError(f'Task {task_id} has ended')
+            case Full():
+                raise UnsupportedOperationError(f'Too many messages wait for task {task_id} already')
+            case Missing():
+                raise TaskNotFoundError
+    raise JournalUnavailableError('the task changes too fast; try again')
+
+
+class _Settling:
+    """Starts or keeps a message when the journal has decided, also when its sender has gone away."""
+
+    def __init__(self, session: Session, stored: StoredTask, waiting: Waiting, body: bytes) -> None:
+        self._session = session
+        self._stored = stored
+        self._waiting = waiting
+        self._body = body
+
+    def __call__(self, result: WriteResult) -> None:
+        session, stored = self._session, self._stored
+        task_id = stored.row.task_id
+        if isinstance(result, Claimed):
+            writer = Writer(stored.row.task_id, self._waiting.order.caller, session.tools, stored, result.row)
+            started = starting_record(task_id, result.row.seq, self._body, session.parts.clock.now())
+            session.start_follow_up(writer, started, self._waiting)
+        elif isinstance(result, Queued):
+            session.wait_for_turn(task_id, self._waiting)
+
+
+async def _read_again(session: Session, order: Order, task_id: str) -> StoredTask:
+    stored = await session.parts.journal.read_task(task_id, order.caller)
+    if stored is None:
+        raise TaskNotFoundError
+    return stored

@@ -1,0 +1,271 @@
+"""One engine on one event loop: what lives there, and what happens after each commit.
+
+The engine makes a session at the first call on a loop and another one when it finds itself on a new loop. Everything
+that is bound to the loop hangs on the session: registry, hub, commit loop, running turns.
+"""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from a2a.server.agent_execution import RequestContext
+
+from a2a_scribe.clock import Clock
+from a2a_scribe.cluster.node import Node
+from a2a_scribe.core.admission import TurnFacts, begin_turn
+from a2a_scribe.core.records import Record, TurnStarted, decode_turn_started
+from a2a_scribe.engine.commits import CommitLoop
+from a2a_scribe.engine.contexts import rebuild_context
+from a2a_scribe.engine.cursors import Reading
+from a2a_scribe.engine.hub import Hub
+from a2a_scribe.engine.latch import Latch
+from a2a_scribe.engine.observers import Ticket
+from a2a_scribe.engine.orders import Agent, Order
+from a2a_scribe.engine.recovery import Recovery
+from a2a_scribe.engine.registry import LiveTask, Registry
+from a2a_scribe.engine.turns import Prepare, Turn, TurnRunner
+from a2a_scribe.engine.writer import Writer, WriterTools
+from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.ids import IdSource
+from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn
+from a2a_scribe.protocol.states import FAILED, TERMINAL
+from a2a_scribe.services import Background, Supervisor
+from a2a_scribe.settings import Settings
+from a2a_scribe.signals import Signals, TroublePoint
+
+logger = logging.getLogger(__name__)
+
+STOPPED_TEXT = 'The server stopped while the agent was working.'
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine is made of, whatever loop it runs on."""
+
+    agent: Agent
+    journal: Journal
+    agent_name: str
+    node_name: str
+    settings: Settings
+    clock: Clock
+    ids: IdSource
+    signals: Signals
+    on_turn: Callable[[str, int], None]
+    """Hears of every turn that starts here: task id, and the record before the turn's first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that this process accepted and that waits for the running turn to end."""
+
+    ticket: Ticket
+    order: Order
+    variables: contextvars.Context
+
+
+class Session:
+    """Everything of an engine that is bound to one loop."""
+
+    def __init__(self, parts: Parts) -> None:
+        """Starts the commit loop on the running loop."""
+        self.parts = parts
+        self.loop = asyncio.get_running_loop()
+        self.hub = Hub(parts.clock)
+        self.registry = Registry(parts.signals)
+        self.commits = CommitLoop(parts.journal, self._new_node, self.hub, parts.clock, parts.settings, parts.signals)
+        self.reading = Reading(parts.journal, self.registry, self.hub, parts.settings.poll_interval)
+        self.background = Background()
+        self.runner = TurnRunner(parts.agent.executor, parts.settings, parts.signals, self._concluded)
+        self.tools = WriterTools(parts.clock, parts.settings, parts.ids.new, self.commits.notice)
+        self.recovery = Recovery(parts.journal, self.registry, self.tools, self.hub, self.background)
+        self.accepting = True
+        self.died: BaseException | None = None
+        self._waiting: dict[str, list[Waiting]] = {}
+        self._emptied: Latch | None = None
+        self.commits.watch(self)
+        self._supervisor = Supervisor([self.commits], self._die)
+
+    def _new_node(self) -> Node:
+        return Node(self.parts.agent_name, self.parts.node_name, self.parts.ids, self.parts.clock)
+
+    # -- turns
+
+    def start_first(self, order: Order, ticket: Ticket) -> Writer:
+        """Starts the first turn of a new task; nothing is recorded before the agent or a deadline asks for it."""
+        message = order.request.message
+        writer = Writer(message.task_id, order.caller, self.tools)
+        started = TurnStarted(ticket.turn_id, order.caller_record, order.request)
+        writer.open_turn(started, order.configs)
+        turn = Turn(started, self._facts(writer.task_id, message.context_id, started), writer, _ready(order))
+        ticket.turn = turn
+        self.registry.add(writer, turn)
+        if order.configs:
+            writer.make_task(turn.facts)
+        elif order.wants_id:
+            turn.timer = self.parts.clock.call_later(self.parts.settings.create_task_after, turn.make_task)
+        self.parts.on_turn(writer.task_id, 0)
+        self.runner.start(turn, contextvars.copy_context())
+        return writer
+
+    def start_follow_up(self, writer: Writer, started: Record, waiting: Waiting | None) -> None:
+        """Starts a turn whose start is durable, on the writer that owns the task."""
+        assert writer.projection is not None
+        turn_started = decode_turn_started(started.body)
+        facts = self._facts(writer.task_id, writer.projection.context_id, turn_started)
+        begin_turn(writer.projection, facts)
+        writer.follow_turn(started)
+        turn = Turn(turn_started, facts, writer, self._prepare(writer, turn_started, waiting))
+        if waiting is not None:
+            waiting.ticket.turn = turn
+            waiting.ticket.initial = writer.projection.to_task() if waiting.order.streams else None
+        self.registry.add(writer, turn)
+        self.parts.on_turn(writer.task_id, started.seq - 1)
+        self.runner.start(turn, contextvars.Context() if waiting is None else waiting.variables)
+
+    def _facts(self, task_id: str, context_id: str, started: TurnStarted) -> TurnFacts:
+        return TurnFacts(task_id, context_id, started.request.message, self.parts.ids.new)
+
+    def _prepare(self, writer: Writer, started: TurnStarted, waiting: Waiting | None) -> Prepare:
+        assert writer.projection is not None
+        current = writer.projection.to_task()
+
+        async def prepare() -> RequestContext:
+            if waiting is not None:
+                context = waiting.order.context
+                context.current_task = current
+                return context
+            call_context = rebuild_context(started.caller)
+            return await self.parts.agent.build_context(started.request, call_context, current)
+
+        return prepare
+
+    def wait_for_turn(self, task_id: str, waiting: Waiting) -> None:
+        """Keeps what this process knows of a queued message until its turn starts."""
+        if self.registry.get(task_id) is not None:
+            self._waiting.setdefault(task_id, []).append(waiting)
+
+    def _take_waiting(self, task_id: str, turn_id: str) -> Waiting | None:
+        for waiting in self._waiting.get(task_id, ()):
+            if waiting.ticket.turn_id == turn_id:
+                self._waiting[task_id].remove(waiting)
+                return waiting
+        return None
+
+    def _concluded(self, turn: Turn) -> None:
+        if turn.writer.projection is None or turn.writer.broken is not None:
+            self._forget(turn.writer)
+        self.hub.ring(turn.writer.task_id)
+
+    def _forget(self, writer: Writer) -> None:
+        self.registry.forget(writer)
+        if self.registry.get(writer.task_id) is None:
+            self._waiting.pop(writer.task_id, None)
+        if self._emptied is not None and len(self.registry) == 0:
+            self._emptied.open()
+
+    # -- what the commit loop reports
+
+    def on_committed(self, writer: Writer, append: Append, result: AppendResult) -> None:
+        """Goes on with the next message, or lets the task leave memory."""
+        if append.row.state in TERMINAL:
+            self._waiting.pop(writer.task_id, None)
+        if isinstance(result, NextTurn):
+            turn_id = decode_turn_started(result.started.body).turn_id
+            self.start_follow_up(writer, result.started, self._take_waiting(writer.task_id, turn_id))
+        elif writer.released:
+            self._forget(writer)
+
+    def on_lost(self, writer: Writer, error: Exception, *, refused: bool) -> None:
+        """Stops the turn whose records are lost, and has it closed from what is durable."""
+        if self.parts.signals.task_refused and refused:
+            self.parts.signals.task_refused.emit(TroublePoint('', writer.task_id, error))
+        live = self.registry.get(writer.task_id)
+        turn = live.turn if live is not None and live.writer is writer else None
+        self._break(writer, turn, error)
+        self.recovery.note(writer, turn, error, at_once=refused)
+
+    def _break(self, writer: Writer, turn: Turn | None, error: Exception) -> None:
+        writer.give_up(error)
+        self._forget(writer)
+        if turn is not None:
+            turn.failure = error
+            turn.revoke()
+            if turn.task is not None:
+                turn.task.cancel()
+
+    def on_journal_back(self) -> None:
+        """Closes the turns that were given up while the journal was away."""
+        self.recovery.resume()
+
+    def on_fenced(self) -> None:
+        """Gives up all tasks: they are others' now."""
+        self._break_all(JournalUnavailableError('this node lost its tasks; try again'))
+
+    def _break_all(self, error: Exception) -> None:
+        for live in self.registry:
+            self._break(live.writer, live.turn, error)
+            if live.turn is not None:
+                live.turn.lost = error
+        self.hub.ring_all()
+
+    def is_owner(self) -> bool:
+        """Whether this node owns or follows tasks."""
+        return len(self.registry) > 0 or self.hub.observers > 0
+
+    def _die(self, error: BaseException) -> None:
+        self.died = error
+        unavailable = JournalUnavailableError('the server has stopped working and must be restarted')
+        self.commits.abandon(unavailable)
+        self._break_all(unavailable)
+
+    # -- the end
+
+    async def close(self) -> None:
+        """Stops accepting, lets turns finish until the deadline, records the rest as failed, and stops writing."""
+        self.accepting = False
+        if await self._drained():
+            await self._until_idle()
+        else:
+            for live in self.registry:
+                self._stop_turn(live)
+            await self._until_idle()
+        await self.background.stop()
+        await self._supervisor.stop()
+        self._break_all(JournalUnavailableError('the server is closed'))
+
+    async def _drained(self) -> bool:
+        if len(self.registry) == 0:
+            return True
+        self._emptied = Latch()
+        try:
+            await self._emptied.wait(self.parts.clock, self.parts.settings.drain_deadline)
+        finally:
+            self._emptied = None
+        return len(self.registry) == 0
+
+    def _stop_turn(self, live: LiveTask) -> None:
+        if live.turn is None or live.turn.ended or live.turn.cancelling:
+            return
+        live.turn.revoke()
+        if live.turn.task is not None:
+            live.turn.task.cancel()
+        self.runner.stop(live.turn, 'interrupted', FAILED, STOPPED_TEXT)
+
+    async def _until_idle(self) -> None:
+        """Waits for what is pending, as long as the journal takes it."""
+        with self.hub.bell('') as bell:
+            disconnect = self.parts.signals.committed.connect(lambda _: bell.ring())
+            try:
+                while not self.commits.is_idle and self.died is None and not self.commits.is_away:
+                    await bell.wait(self.parts.settings.poll_interval)
+            finally:
+                disconnect()
+
+
+def _ready(order: Order) -> Prepare:
+    async def prepare() -> RequestContext:
+        return order.context
+
+    return prepare

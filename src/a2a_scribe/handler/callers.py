@@ -1,0 +1,49 @@
+"""Who calls: from a call's context to the scope that bounds every operation (A2A 1.0, section 13.1)."""
+
+from typing import Protocol
+
+from a2a.server.context import ServerCallContext
+from a2a.server.owner_resolver import OwnerResolver
+from a2a.utils.errors import InvalidParamsError
+
+from a2a_scribe.core.records import CallerRecord
+from a2a_scribe.engine.contexts import record_caller
+from a2a_scribe.handler.guards import check_id
+from a2a_scribe.journal.port import Caller
+from a2a_scribe.protocol.types import Scope
+
+
+class HasTenant(Protocol):
+    """A request of A2A: each carries the tenant that the client echoes."""
+
+    @property
+    def tenant(self) -> str:
+        """The tenant, empty if there is none."""
+
+
+class Callers:
+    """Resolves the callers of one handler."""
+
+    def __init__(self, agent: str, owner_resolver: OwnerResolver) -> None:
+        """Takes the agent's name, which is part of every scope."""
+        self._agent = agent
+        self._resolve_owner = owner_resolver
+
+    def of(self, params: HasTenant, context: ServerCallContext) -> Caller:
+        """Returns the caller of a request.
+
+        Raises:
+            InvalidParamsError: Owner or tenant are too long, or have control characters.
+        """
+        owner, tenant = self._resolve_owner(context), context.tenant or params.tenant
+        if not isinstance(owner, str):
+            raise InvalidParamsError('the owner of the request cannot be resolved')
+        if owner:
+            check_id('owner', owner)
+        if tenant:
+            check_id('tenant', tenant)
+        return Caller(Scope(self._agent, owner, tenant), context)
+
+    def record(self, caller: Caller, context: ServerCallContext) -> CallerRecord:
+        """Returns what is recorded of a caller with its message."""
+        return record_caller(context, caller.scope.owner)

@@ -1,0 +1,38 @@
+"""Our errors as A2A's: the one place where the handler turns one into the other.
+
+What an operator or the environment did wrong is told to clients as an internal error without details; whether trying
+again can help is in its data.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, UnsupportedOperationError
+
+from a2a_scribe.errors import AgentFault, CallerError, JournalUnavailableError, ScribeError, TaskConflictError
+
+TRY_AGAIN_TEXT = 'The service is temporarily unavailable; try again.'
+
+
+def as_a2a_error(error: ScribeError) -> A2AError:
+    """Returns what clients are told of an error of ours."""
+    match error:
+        case JournalUnavailableError():
+            return InternalError(TRY_AGAIN_TEXT, data={'retryable': True})
+        case TaskConflictError():
+            return UnsupportedOperationError(str(error))
+        case CallerError():
+            return InvalidParamsError(str(error))
+        case AgentFault():
+            return InternalError('The agent broke a rule of the protocol.')
+        case _:
+            return InternalError('The service cannot do this now.')
+
+
+@contextmanager
+def a2a_errors() -> Iterator[None]:
+    """Lets only errors of A2A out."""
+    try:
+        yield
+    except ScribeError as error:
+        raise as_a2a_error(error) from error

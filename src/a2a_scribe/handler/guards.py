@@ -1,0 +1,123 @@
+"""Checks of requests, before anything is looked up or done (A2A 1.0, sections 3.3.2, 3.3.4 and 5.7).
+
+Each raises the error of the specification and names the field; a request that passes has been changed in nothing.
+"""
+
+import unicodedata
+from collections.abc import Awaitable, Callable
+
+from a2a.types.a2a_pb2 import AgentCard
+from a2a.utils.errors import (
+    ContentTypeNotSupportedError,
+    InvalidParamsError,
+    PushNotificationNotSupportedError,
+    UnsupportedOperationError,
+)
+from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.message import Message as ProtoMessage
+
+from a2a_scribe.protocol.paging import MAX_PAGE_SIZE
+from a2a_scribe.protocol.types import (
+    ListTasksRequest,
+    Message,
+    SendMessageRequest,
+    TaskPushNotificationConfig,
+)
+
+MAX_ID_LENGTH = 255
+
+UrlValidator = Callable[[str], Awaitable[bool]]
+
+
+def check_required(params: ProtoMessage) -> None:
+    """Refuses a request that lacks a required field. Raises: InvalidParamsError."""
+    validate_proto_required_fields(params)
+
+
+def check_send(params: SendMessageRequest) -> None:
+    """Refuses a message that lacks a required field, or whose ids or numbers are out of bounds.
+
+    Raises:
+        InvalidParamsError: Names the field.
+    """
+    message, configuration = params.message, params.configuration
+    plain = message.message_id and message.role and message.parts and not params.HasField('configuration')
+    if not plain or any(part.WhichOneof('content') is None for part in message.parts):
+        validate_proto_required_fields(params)
+    check_id('message.messageId', message.message_id)
+    if message.task_id:
+        check_id('message.taskId', message.task_id)
+    if message.context_id:
+        check_id('message.contextId', message.context_id)
+    if configuration.HasField('history_length'):
+        check_history_length(configuration.history_length)
+
+
+def check_id(field: str, value: str) -> None:
+    """Refuses an id that is empty, too long, or has control characters. Raises: InvalidParamsError."""
+    if not value or len(value) > MAX_ID_LENGTH:
+        raise InvalidParamsError(f'{field} must have 1 to {MAX_ID_LENGTH} characters')
+    if not value.isprintable() and any(unicodedata.category(character) == 'Cc' for character in value):
+        raise InvalidParamsError(f'{field} must not have control characters')
+
+
+def check_history_length(value: int) -> None:
+    """Refuses a negative history length (section 3.2.4). Raises: InvalidParamsError."""
+    if value < 0:
+        raise InvalidParamsError('historyLength must not be negative')
+
+
+def check_list(params: ListTasksRequest) -> None:
+    """Refuses a page size or history length out of bounds (section 3.1.4). Raises: InvalidParamsError."""
+    if params.HasField('history_length'):
+        check_history_length(params.history_length)
+    if params.HasField('page_size') and not 1 <= params.page_size <= MAX_PAGE_SIZE:
+        raise InvalidParamsError(f'pageSize must be 1 to {MAX_PAGE_SIZE}')
+
+
+def check_streaming(card: AgentCard) -> None:
+    """Refuses streams that the card does not declare. Raises: UnsupportedOperationError."""
+    if not card.capabilities.streaming:
+        raise UnsupportedOperationError('Streaming is not supported by the agent')
+
+
+def check_push(card: AgentCard) -> None:
+    """Refuses push configs that the card does not declare. Raises: PushNotificationNotSupportedError."""
+    if not card.capabilities.push_notifications:
+        raise PushNotificationNotSupportedError('Push notifications are not supported by the agent')
+
+
+def check_input_modes(message: Message, card: AgentCard) -> None:
+    """Refuses media types that neither the card nor any of its skills declares (section 3.1.1).
+
+    A card that declares none takes all; so does a part that does not say its type.
+
+    Raises:
+        ContentTypeNotSupportedError: Names the media type.
+    """
+    declared = set(card.default_input_modes).union(*(skill.input_modes for skill in card.skills))
+    for part in message.parts:
+        if declared and part.media_type and part.media_type not in declared:
+            supported = ', '.join(sorted(declared))
+            raise ContentTypeNotSupportedError(f'Media type {part.media_type} is not supported; supported: {supported}')
+
+
+async def check_config(config: TaskPushNotificationConfig, validator: UrlValidator | None) -> None:
+    """Refuses a push config that cannot be delivered to. Raises: InvalidParamsError."""
+    if not config.url:
+        raise InvalidParamsError('taskPushNotificationConfig.url is empty')
+    if config.id:
+        check_id('taskPushNotificationConfig.id', config.id)
+    authentication = config.authentication
+    for field, value in (
+        ('url', config.url),
+        ('token', config.token),
+        ('authentication.scheme', authentication.scheme),
+        ('authentication.credentials', authentication.credentials),
+    ):
+        if any(unicodedata.category(character) == 'Cc' for character in value):
+            raise InvalidParamsError(f'taskPushNotificationConfig.{field} must not have control characters')
+    if config.HasField('authentication') and not authentication.scheme:
+        raise InvalidParamsError('taskPushNotificationConfig.authentication.scheme is empty')
+    if validator is not None and not await validator(config.url):
+        raise InvalidParamsError('Invalid push notification URL')

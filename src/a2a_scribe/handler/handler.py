@@ -1,0 +1,227 @@
+"""`DefaultRequestHandler`: the operations of `a2a-sdk`'s `RequestHandler`, on a journal.
+
+It takes every argument of the class of that name in `a2a-sdk` and is used in its place; what it adds is keyword-only.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder, SimpleRequestContextBuilder
+from a2a.server.cluster import VersionedTaskStore
+from a2a.server.context import ServerCallContext
+from a2a.server.events import Event
+from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
+from a2a.server.request_handlers.request_handler import RequestHandler
+from a2a.server.tasks import PushNotificationConfigStore, PushNotificationSender, TaskStore
+from a2a.types.a2a_pb2 import (
+    AgentCard,
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    SendMessageRequest,
+    SubscribeToTaskRequest,
+    Task,
+    TaskPushNotificationConfig,
+)
+from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOperationError
+
+from a2a_scribe.core.views import for_list, limit_history
+from a2a_scribe.engine.engine import Engine
+from a2a_scribe.engine.orders import Agent
+from a2a_scribe.handler import guards
+from a2a_scribe.handler.callers import Callers
+from a2a_scribe.handler.faults import a2a_errors
+from a2a_scribe.handler.messages import ContextBuilding, Messages
+from a2a_scribe.handler.options import engine_settings, warn_of_unused
+from a2a_scribe.handler.push_configs import PushConfigs
+from a2a_scribe.ids import UuidSource
+from a2a_scribe.journal.opening import journal_of, owner_resolver_of
+from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE
+from a2a_scribe.push.sender_feed import SenderFeed
+from a2a_scribe.settings import FailureAnswer, Settings, UnfinishedPolicy
+
+CardModifier = Callable[[AgentCard, ServerCallContext], Awaitable[AgentCard]]
+
+
+class DefaultRequestHandler(RequestHandler):
+    """Serves one agent: every task that it starts ends in exactly one recorded outcome."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the signature of the class in whose place it stands
+        self,
+        agent_executor: AgentExecutor,
+        task_store: TaskStore | VersionedTaskStore,
+        agent_card: AgentCard,
+        queue_manager: object | None = None,
+        push_config_store: PushNotificationConfigStore | None = None,
+        push_sender: PushNotificationSender | None = None,
+        request_context_builder: RequestContextBuilder | None = None,
+        extended_agent_card: AgentCard | None = None,
+        extended_card_modifier: CardModifier | None = None,
+        push_url_validator: guards.UrlValidator | None = None,
+        validate_input_modes: bool = False,
+        event_stream: object | None = None,
+        interrupted_task_timeout: float | None = None,
+        *,
+        failure_answer: FailureAnswer = 'raise',
+        unfinished: UnfinishedPolicy | None = None,
+        agent: str | None = None,
+        owner_resolver: OwnerResolver | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """Takes the agent, the place of its tasks, and its card.
+
+        `failure_answer` says whether a blocking send raises the executor's exception (`raise`) or returns the FAILED
+        task (`task`); `unfinished` what becomes of a task that `execute` leaves neither ended nor interrupted;
+        `agent` is the name that separates the tasks of several agents in one database, by default the card's.
+
+        Raises:
+            ValueError: `interrupted_task_timeout` is not greater than 0.
+            SettingsError: A setting cannot be used.
+        """
+        warn_of_unused(queue_manager, event_stream, interrupted_task_timeout)
+        self.agent_executor = agent_executor
+        self.task_store = task_store
+        self.extended_agent_card = extended_agent_card
+        self.extended_card_modifier = extended_card_modifier
+        self._agent_card = agent_card
+        agent_name = agent_card.name if agent is None else agent
+        resolver = owner_resolver or owner_resolver_of(task_store) or resolve_user_scope
+        build_context = ContextBuilding(request_context_builder or SimpleRequestContextBuilder())
+        self._engine = Engine(
+            Agent(agent_executor, build_context),
+            journal_of(task_store, agent_name),
+            agent_name=agent_name,
+            settings=engine_settings(settings, unfinished),
+        )
+        if push_sender is not None:
+            self._engine.on_turn = SenderFeed(push_sender, self._engine.open_cursor, self._engine.spawn).follow
+        self._callers = Callers(agent_name, resolver)
+        self._push_configs = PushConfigs(
+            self._engine, self._callers, agent_card, push_config_store, push_url_validator, UuidSource()
+        )
+        self._messages = Messages(
+            self._engine,
+            self._callers,
+            agent_card,
+            build_context,
+            self._push_configs,
+            validate_input_modes=validate_input_modes,
+            failure_answer=failure_answer,
+        )
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that does the work: its signals, and how many tasks are live."""
+        return self._engine
+
+    async def start(self) -> None:
+        """Makes the handler ready now rather than at the first call; for an ASGI lifespan.
+
+        Raises:
+            OperatorError: The journal cannot be used as it is set up.
+            JournalUnavailableError: The journal cannot be reached.
+        """
+        await self._engine.start()
+
+    async def aclose(self) -> None:
+        """Stops accepting, lets turns finish until the deadline, and stops; optional, and may be called twice."""
+        await self._engine.aclose()
+
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Message | Task:
+        """Answers a message (A2A 1.0, section 3.1.1)."""
+        return await self._messages.send(params, context)
+
+    def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event, None]:
+        """Yields the events of an answer (A2A 1.0, section 3.1.2)."""
+        return self._messages.stream(params, context)
+
+    async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
+        """Returns a task (A2A 1.0, section 3.1.3)."""
+        guards.check_required(params)
+        guards.check_history_length(params.history_length)
+        with a2a_errors():
+            stored = await self._engine.find(params.id, self._callers.of(params, context))
+        length = params.history_length if params.HasField('history_length') else None
+        return limit_history(stored.projection.to_task(), length)
+
+    async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        """Returns a page of the caller's tasks, newest status first (A2A 1.0, section 3.1.4)."""
+        guards.check_list(params)
+        with a2a_errors():
+            page = await self._engine.list_tasks(self._callers.of(params, context), params)
+        length = params.history_length if params.HasField('history_length') else None
+        return ListTasksResponse(
+            tasks=[
+                for_list(task, history_length=length, include_artifacts=params.include_artifacts) for task in page.tasks
+            ],
+            next_page_token=page.next_token,
+            total_size=page.total,
+            page_size=params.page_size or DEFAULT_PAGE_SIZE,
+        )
+
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
+        """Cancels a task (A2A 1.0, section 3.1.5)."""
+        guards.check_required(params)
+        with a2a_errors():
+            return await self._engine.cancel(params.id, self._callers.of(params, context), context)
+
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event, None]:
+        """Yields a task and what happens to it, to its end (A2A 1.0, section 3.1.6)."""
+        guards.check_streaming(self._agent_card)
+        guards.check_required(params)
+        with a2a_errors():
+            caller = self._callers.of(params, context)
+            async with aclosing(self._engine.subscribe(params.id, caller)) as events:
+                async for event in events:
+                    yield event
+
+    async def on_create_task_push_notification_config(
+        self, params: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Stores a push config (A2A 1.0, section 3.1.7)."""
+        with a2a_errors():
+            return await self._push_configs.create(params, context)
+
+    async def on_get_task_push_notification_config(
+        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Returns a push config (A2A 1.0, section 3.1.8)."""
+        with a2a_errors():
+            return await self._push_configs.get(params, context)
+
+    async def on_list_task_push_notification_configs(
+        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
+    ) -> ListTaskPushNotificationConfigsResponse:
+        """Returns a task's push configs (A2A 1.0, section 3.1.9)."""
+        with a2a_errors():
+            return await self._push_configs.list(params, context)
+
+    async def on_delete_task_push_notification_config(
+        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> None:
+        """Removes a push config (A2A 1.0, section 3.1.10)."""
+        with a2a_errors():
+            await self._push_configs.delete(params, context)
+
+    async def on_get_extended_agent_card(
+        self, params: GetExtendedAgentCardRequest, context: ServerCallContext
+    ) -> AgentCard:
+        """Returns the extended card (A2A 1.0, section 3.1.11)."""
+        if not self._agent_card.capabilities.extended_agent_card:
+            raise UnsupportedOperationError('The agent does not support authenticated extended cards')
+        if self.extended_agent_card is None:
+            raise ExtendedAgentCardNotConfiguredError
+        if self.extended_card_modifier is None:
+            return self.extended_agent_card
+        return await self.extended_card_modifier(self.extended_agent_card, context)

@@ -1,0 +1,196 @@
+"""Sending messages: from a request to an order for the engine, and from a turn to an answer."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from a2a.server.agent_execution import RequestContext, RequestContextBuilder
+from a2a.server.context import ServerCallContext
+from a2a.types.a2a_pb2 import AgentCard
+from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, UnsupportedOperationError
+
+from a2a_scribe.core.views import limit_history
+from a2a_scribe.engine.engine import Engine
+from a2a_scribe.engine.observers import TurnObserver
+from a2a_scribe.engine.orders import Order
+from a2a_scribe.errors import EnvironmentFault
+from a2a_scribe.handler import guards
+from a2a_scribe.handler.callers import Callers
+from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
+from a2a_scribe.handler.push_configs import PushConfigs
+from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.protocol.states import FAILED, TERMINAL, name_of
+from a2a_scribe.protocol.types import (
+    Event,
+    Message,
+    SendMessageRequest,
+    Task,
+)
+from a2a_scribe.settings import FailureAnswer
+
+
+class ContextBuilding:
+    """Makes request contexts with the user's builder."""
+
+    def __init__(self, builder: RequestContextBuilder) -> None:
+        """Takes the builder."""
+        self._builder = builder
+
+    async def __call__(
+        self, request: SendMessageRequest, context: ServerCallContext, task: Task | None
+    ) -> RequestContext:
+        """Builds a context; ids that `request` lacks are made by the builder."""
+        return await self._builder.build(
+            params=request,
+            task_id=request.message.task_id or None,
+            context_id=request.message.context_id or None,
+            task=task,
+            context=context,
+        )
+
+
+class Messages:
+    """The two send operations of one handler."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        callers: Callers,
+        card: AgentCard,
+        build_context: ContextBuilding,
+        push_configs: PushConfigs,
+        *,
+        validate_input_modes: bool,
+        failure_answer: FailureAnswer,
+    ) -> None:
+        """Takes what the operations work with."""
+        self._engine = engine
+        self._callers = callers
+        self._card = card
+        self._build_context = build_context
+        self._push_configs = push_configs
+        self._validate_input_modes = validate_input_modes
+        self._failure_answer = failure_answer
+
+    async def send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+        """Answers a message (A2A 1.0, section 3.1.1).
+
+        Raises:
+            A2AError: The request was refused.
+            Exception: The executor's own, once FAILED is durable, if failures are to be raised.
+        """
+        immediately = params.configuration.return_immediately
+        with a2a_errors():
+            observer = await self._accept(params, context, wants_id=immediately, streams=False)
+            answer = await (observer.first() if immediately else observer.answer())
+        if isinstance(answer, Message):
+            return answer
+        if not immediately:
+            self._raise_failure(observer, answer)
+        return limit_history(answer, _history_length(params))
+
+    async def stream(self, params: SendMessageRequest, context: ServerCallContext) -> AsyncGenerator[Event, None]:
+        """Yields the events of an answer (A2A 1.0, section 3.1.2); a failure is its last status.
+
+        Raises:
+            A2AError: The request was refused, or the executor raised it before any event.
+        """
+        guards.check_streaming(self._card)
+        with a2a_errors():
+            observer = await self._accept(params, context, wants_id=True, streams=True)
+            first = True
+            async with aclosing(observer.events()) as events:
+                async for event in events:
+                    if first and _is_refusal(observer):
+                        raise _refusal(observer)
+                    first = False
+                    yield limit_history(event, _history_length(params)) if isinstance(event, Task) else event
+            if observer.unanswered is not None:
+                raise observer.unanswered
+
+    async def _accept(
+        self, params: SendMessageRequest, context: ServerCallContext, *, wants_id: bool, streams: bool
+    ) -> TurnObserver:
+        guards.check_send(params)
+        if self._validate_input_modes:
+            guards.check_input_modes(params.message, self._card)
+        caller = self._callers.of(params, context)
+        inline = await self._push_configs.check_inline(params)
+        stored = await self._find(params.message, caller)
+        request, request_context = await self._make_context(params, context, stored)
+        order = Order(
+            request=request,
+            context=request_context,
+            caller=caller,
+            caller_record=self._callers.record(caller, context),
+            stored=stored,
+            configs=self._push_configs.for_journal(inline, request.message.task_id),
+            wants_id=wants_id,
+            streams=streams,
+        )
+        if stored is None:
+            await self._push_configs.store_elsewhere(inline, request.message.task_id, context)
+            return await self._engine.send(order)
+        observer = await self._engine.send(order)
+        if inline is not None:
+            await self._push_configs.put(inline, request.message.task_id, caller, context)
+        return observer
+
+    async def _find(self, message: Message, caller: Caller) -> StoredTask | None:
+        """Returns the task that a message continues, and refuses what cannot be continued."""
+        if not message.task_id:
+            return None
+        stored = await self._engine.find(message.task_id, caller)
+        if message.context_id and message.context_id != stored.row.context_id:
+            raise InvalidParamsError('message.contextId is not that of the task')
+        if stored.row.state in TERMINAL:
+            raise UnsupportedOperationError(f'Task {message.task_id} has ended as {name_of(stored.row.state)}')
+        return stored
+
+    async def _make_context(
+        self, params: SendMessageRequest, context: ServerCallContext, stored: StoredTask | None
+    ) -> tuple[SendMessageRequest, RequestContext]:
+        """Returns the request with its ids, and the executor's context, which shares nothing with it."""
+        given = _copy(params)
+        if stored is not None:
+            given.message.context_id = stored.row.context_id
+        task = None if stored is None else stored.projection.to_task()
+        request_context = await self._build_context(given, context, task)
+        request = _copy(given)
+        request.message.task_id = request_context.task_id or given.message.task_id
+        request.message.context_id = request_context.context_id or given.message.context_id
+        guards.check_id('the task id of the request context', request.message.task_id)
+        guards.check_id('the context id of the request context', request.message.context_id)
+        return request, request_context
+
+    def _raise_failure(self, observer: TurnObserver, answer: Task) -> None:
+        if _is_refusal(observer) or observer.unanswered is not None:
+            raise _refusal(observer)
+        if self._failure_answer == 'raise' and observer.failure is not None and answer.status.state == FAILED:
+            failure = observer.failure
+            if isinstance(failure, EnvironmentFault):
+                raise as_a2a_error(failure) from failure
+            if not isinstance(failure, Exception):
+                raise InternalError('The agent was interrupted.') from failure
+            raise failure
+
+
+def _is_refusal(observer: TurnObserver) -> bool:
+    """Whether the executor refused the message with an error of A2A before it emitted anything."""
+    return isinstance(observer.failure, A2AError) and not observer.spoke
+
+
+def _refusal(observer: TurnObserver) -> A2AError:
+    refusal = observer.unanswered or observer.failure
+    assert isinstance(refusal, A2AError)
+    return refusal
+
+
+def _history_length(params: SendMessageRequest) -> int | None:
+    configuration = params.configuration
+    return configuration.history_length if configuration.HasField('history_length') else None
+
+
+def _copy(request: SendMessageRequest) -> SendMessageRequest:
+    copy = SendMessageRequest()
+    copy.CopyFrom(request)
+    return copy

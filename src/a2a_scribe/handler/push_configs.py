@@ -1,0 +1,145 @@
+"""Push configs: checked, stored with the task, read back (A2A 1.0, sections 3.1.7 to 3.1.10 and 4.3).
+
+They lie in the journal, or in a user's own `PushNotificationConfigStore`.
+"""
+
+from a2a.server.context import ServerCallContext
+from a2a.server.tasks import PushNotificationConfigStore
+from a2a.types.a2a_pb2 import (
+    AgentCard,
+    DeleteTaskPushNotificationConfigRequest,
+    GetTaskPushNotificationConfigRequest,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+)
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
+
+from a2a_scribe.engine.engine import Engine
+from a2a_scribe.handler import guards
+from a2a_scribe.handler.callers import Callers, HasTenant
+from a2a_scribe.ids import IdSource
+from a2a_scribe.journal.port import Caller
+from a2a_scribe.protocol.paging import MAX_PAGE_SIZE, PagePosition, decode_token, encode_token
+from a2a_scribe.protocol.types import SendMessageRequest, TaskPushNotificationConfig
+
+Configs = tuple[TaskPushNotificationConfig, ...]
+AllConfigs = list[TaskPushNotificationConfig]
+
+
+class PushConfigs:
+    """The push-config operations of one handler."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        callers: Callers,
+        card: AgentCard,
+        store: PushNotificationConfigStore | None,
+        validator: guards.UrlValidator | None,
+        ids: IdSource,
+    ) -> None:
+        """Takes a user's store, if there is one."""
+        self._engine = engine
+        self._callers = callers
+        self._card = card
+        self._store = store
+        self._validator = validator
+        self._ids = ids
+
+    async def create(
+        self, params: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Stores a config for a task (section 3.1.7); one without an id is given one."""
+        guards.check_push(self._card)
+        guards.check_required(params)
+        await guards.check_config(params, self._validator)
+        caller = await self._see_task(params, params.task_id, context)
+        return await self.put(params, params.task_id, caller, context)
+
+    async def get(
+        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Returns one config (section 3.1.8)."""
+        guards.check_push(self._card)
+        guards.check_required(params)
+        await self._see_task(params, params.task_id, context)
+        for config in await self._all(params.task_id, context):
+            if config.id == params.id:
+                return config
+        raise TaskNotFoundError
+
+    async def list(
+        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
+    ) -> ListTaskPushNotificationConfigsResponse:
+        """Returns a page of a task's configs, in the order of their ids (section 3.1.9)."""
+        guards.check_push(self._card)
+        guards.check_required(params)
+        if not 0 <= params.page_size <= MAX_PAGE_SIZE:
+            raise InvalidParamsError(f'pageSize must be 1 to {MAX_PAGE_SIZE}')
+        position = decode_token(params.page_token)
+        await self._see_task(params, params.task_id, context)
+        configs = sorted(await self._all(params.task_id, context), key=lambda config: config.id)
+        rest = [config for config in configs if position is None or config.id > position.task_id]
+        page = rest[: params.page_size or MAX_PAGE_SIZE]
+        token = encode_token(PagePosition(0, page[-1].id)) if len(page) < len(rest) else ''
+        return ListTaskPushNotificationConfigsResponse(configs=page, next_page_token=token)
+
+    async def delete(self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext) -> None:
+        """Removes a config; harmless when there is none (section 3.1.10)."""
+        guards.check_push(self._card)
+        guards.check_required(params)
+        await self._see_task(params, params.task_id, context)
+        if self._store is not None:
+            await self._store.delete_info(params.task_id, context, params.id)
+        else:
+            await self._engine.drop_config(params.task_id, params.id)
+
+    async def check_inline(self, params: SendMessageRequest) -> TaskPushNotificationConfig | None:
+        """Returns the config that a message brings, checked."""
+        if not params.configuration.HasField('task_push_notification_config'):
+            return None
+        config = params.configuration.task_push_notification_config
+        guards.check_push(self._card)
+        if config.task_id and config.task_id != params.message.task_id:
+            raise InvalidParamsError('configuration.taskPushNotificationConfig.taskId is not that of the message')
+        await guards.check_config(config, self._validator)
+        return config
+
+    def for_journal(self, inline: TaskPushNotificationConfig | None, task_id: str) -> Configs:
+        """Returns what the journal has to store together with a new task."""
+        return () if inline is None or self._store is not None else (self._complete(inline, task_id),)
+
+    async def store_elsewhere(
+        self, inline: TaskPushNotificationConfig | None, task_id: str, context: ServerCallContext
+    ) -> None:
+        """Stores a new task's config in the user's own store, if there is one."""
+        if inline is not None and self._store is not None:
+            await self._store.set_info(task_id, self._complete(inline, task_id), context)
+
+    async def put(
+        self, config: TaskPushNotificationConfig, task_id: str, caller: Caller, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Stores a config and returns it as it is stored."""
+        complete = self._complete(config, task_id)
+        if self._store is not None:
+            return await self._store.set_info(task_id, complete, context) or complete
+        await self._engine.put_config(caller, complete)
+        return complete
+
+    def _complete(self, config: TaskPushNotificationConfig, task_id: str) -> TaskPushNotificationConfig:
+        complete = TaskPushNotificationConfig()
+        complete.CopyFrom(config)
+        complete.task_id = task_id
+        complete.id = complete.id or self._ids.new()
+        return complete
+
+    async def _all(self, task_id: str, context: ServerCallContext) -> AllConfigs:
+        if self._store is not None:
+            return await self._store.get_info(task_id, context) or []
+        return await self._engine.configs(task_id)
+
+    async def _see_task(self, params: HasTenant, task_id: str, context: ServerCallContext) -> Caller:
+        """Refuses a caller that does not see the task."""
+        caller = self._callers.of(params, context)
+        await self._engine.find(task_id, caller)
+        return caller

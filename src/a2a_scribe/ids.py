@@ -1,0 +1,22 @@
+"""Identity, the only module that makes it up.
+
+Everything else is given an `IdSource`; `a2a_scribe.testing` has one that counts.
+"""
+
+import uuid
+from typing import Protocol
+
+
+class IdSource(Protocol):
+    """Where new ids come from."""
+
+    def new(self) -> str:
+        """Returns an id that nobody has seen before."""
+
+
+class UuidSource:
+    """Random UUIDs."""
+
+    def new(self) -> str:
+        """Returns a random UUID in its usual form."""
+        return str(uuid.uuid4())

@@ -1,0 +1,1 @@
+"""Durable truth: the port, and the adapters that implement it."""

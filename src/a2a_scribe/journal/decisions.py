@@ -1,0 +1,70 @@
+"""Decisions that every adapter takes alike, once it has locked a task's row. Pure.
+
+They are the rules of docs/architecture.md, "Claims and releases", which `tests/model` explores exhaustively.
+"""
+
+from dataclasses import replace
+
+from a2a_scribe.core.records import TURN_STARTED, Record, decode_turn_started
+from a2a_scribe.journal.port import (
+    Accept,
+    Append,
+    Caller,
+    Claim,
+    Claimed,
+    Full,
+    Missing,
+    Queued,
+    Refused,
+    Stale,
+    TaskRow,
+    WriteResult,
+)
+from a2a_scribe.protocol.states import TERMINAL
+from a2a_scribe.protocol.types import NodeId, Task, TurnId
+
+
+def decide_accept(row: TaskRow | None, accept: Accept, node: NodeId, waiting: int) -> WriteResult:
+    """Whether a message starts a turn, waits behind `waiting` others, or is refused."""
+    if row is None or not accept.caller.sees(row.scope):
+        return Missing()
+    if row.state in TERMINAL:
+        return Refused()
+    if row.node is not None:
+        return Queued() if waiting < accept.queue_limit else Full()
+    if row.seq != accept.expected_seq:
+        return Stale()
+    return Claimed(replace(row, node=node, epoch=row.epoch + 1, seq=row.seq + 1, open_turn=accept.turn_id, attempt=1))
+
+
+def decide_claim(row: TaskRow | None, claim: Claim, node: NodeId) -> WriteResult:
+    """Whether a parked task can be taken for a cancel."""
+    if row is None or not claim.caller.sees(row.scope):
+        return Missing()
+    if row.state in TERMINAL:
+        return Refused()
+    if row.node is not None or row.seq != claim.expected_seq:
+        return Stale()
+    return Claimed(replace(row, node=node, epoch=row.epoch + 1))
+
+
+def starting_record(task_id: str, seq: int, body: bytes, now: int) -> Record:
+    """Returns the record with which a waiting message starts."""
+    return Record(task_id, seq, TURN_STARTED, body, now, None)
+
+
+def hand_over(append: Append, started: Record) -> TaskRow:
+    """Returns the row of a task whose turn ended and whose next message starts with the record `started`."""
+    turn = decode_turn_started(started.body)
+    return replace(append.row, seq=started.seq, open_turn=TurnId(turn.turn_id), attempt=turn.attempt)
+
+
+def refusal_to_replace(row: TaskRow, recorded: Task, task: Task, caller: Caller) -> str:
+    """Returns why a task may not be stored from outside a turn, or an empty string."""
+    if not caller.sees(row.scope):
+        return 'the id belongs to a task of another owner'
+    if row.node is not None or row.open_turn is not None:
+        return 'the agent is working on the task'
+    if row.state in TERMINAL and recorded != task:
+        return 'the task has ended'
+    return ''

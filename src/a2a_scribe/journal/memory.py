@@ -1,0 +1,237 @@
+"""The reference adapter: everything in dictionaries, nothing durable beyond the process.
+
+For tests, for agents that need no durability, and as the in-memory half of the adapter for users' own stores. No
+method awaits, so each is atomic on its loop.
+"""
+
+from collections import defaultdict
+
+from a2a_scribe.core.projection import Projection, fold
+from a2a_scribe.core.records import Record, TaskReplaced, encode
+from a2a_scribe.errors import NodeFencedError, TaskConflictError
+from a2a_scribe.journal.decisions import decide_accept, decide_claim, hand_over, refusal_to_replace, starting_record
+from a2a_scribe.journal.port import (
+    Accept,
+    Append,
+    AppendResult,
+    Caller,
+    Claim,
+    Claimed,
+    Continues,
+    Done,
+    DropConfig,
+    Group,
+    NextTurn,
+    NodeRow,
+    PutConfig,
+    Queued,
+    Receipt,
+    Released,
+    StoredTask,
+    TaskPage,
+    TaskRow,
+    Write,
+    WriteResult,
+    without_owner,
+)
+from a2a_scribe.journal.rows import row_of_task, status_micros
+from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_token, encode_token
+from a2a_scribe.protocol.states import TERMINAL
+from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
+
+
+class MemoryJournal:
+    """A journal that lives as long as its process."""
+
+    def __init__(self) -> None:
+        """Makes an empty journal."""
+        self._rows: dict[str, TaskRow] = {}
+        self._records: dict[str, list[Record]] = {}
+        self._snapshots: dict[str, tuple[int, bytes]] = {}
+        self._inbox: defaultdict[str, list[Accept]] = defaultdict(list)
+        self._configs: defaultdict[str, dict[str, TaskPushNotificationConfig]] = defaultdict(dict)
+        self._dead: set[NodeId] = set()
+        self._receipts: dict[NodeId, tuple[int, Receipt | None]] = {}
+
+    async def open(self) -> None:
+        """Nothing to do."""
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+    async def register(self, node: NodeRow) -> None:
+        """Makes a node known and alive."""
+        self._receipts[node.node_id] = (0, None)
+
+    def declare_dead(self, node_id: NodeId) -> None:
+        """Fences a node, as another node would that finds it silent."""
+        self._dead.add(node_id)
+
+    async def commit(self, group: Group) -> Receipt:
+        """Writes a group atomically."""
+        if group.node in self._dead or group.node not in self._receipts:
+            raise NodeFencedError
+        number, receipt = self._receipts[group.node]
+        if number == group.number and receipt is not None:
+            return receipt
+        written = [self._write(write, group) for write in group.writes]
+        receipt = Receipt([self._append(append, group) for append in group.appends], written)
+        self._receipts[group.node] = (group.number, receipt)
+        return receipt
+
+    def _append(self, append: Append, group: Group) -> AppendResult:
+        task_id = append.row.task_id
+        self._records.setdefault(task_id, []).extend(append.records)
+        self._rows[task_id] = append.row
+        if append.snapshot is not None:
+            self._snapshots[task_id] = (append.row.seq, append.snapshot)
+        for config in append.configs:
+            self._configs[task_id][config.id] = config
+        if append.row.state in TERMINAL:
+            self._inbox.pop(task_id, None)
+        if not append.ends_turn:
+            return Continues()
+        waiting = self._inbox.get(task_id)
+        if not waiting:
+            self._inbox.pop(task_id, None)
+            self._rows[task_id] = without_owner(append.row)
+            return Released()
+        started = starting_record(task_id, append.row.seq + 1, waiting.pop(0).body, group.now)
+        self._records[task_id].append(started)
+        self._rows[task_id] = hand_over(append, started)
+        return NextTurn(started)
+
+    def _write(self, write: Write, group: Group) -> WriteResult:
+        match write:
+            case Accept():
+                return self._accept(write, group)
+            case Claim():
+                result = decide_claim(self._rows.get(write.task_id), write, group.node)
+                if isinstance(result, Claimed):
+                    self._rows[write.task_id] = result.row
+                return result
+            case PutConfig(_, config):
+                self._configs[config.task_id][config.id] = config
+            case DropConfig(task_id, config_id):
+                self._configs[task_id].pop(config_id, None)
+        return Done()
+
+    def _accept(self, accept: Accept, group: Group) -> WriteResult:
+        waiting = len(self._inbox.get(accept.task_id, ()))
+        result = decide_accept(self._rows.get(accept.task_id), accept, group.node, waiting)
+        if isinstance(result, Claimed):
+            self._rows[accept.task_id] = result.row
+            started = starting_record(accept.task_id, result.row.seq, accept.body, group.now)
+            self._records[accept.task_id].append(started)
+        elif isinstance(result, Queued):
+            self._inbox[accept.task_id].append(accept)
+        return result
+
+    def has_receipt(self, group: Group) -> bool:
+        """Whether the group has been written."""
+        number, receipt = self._receipts.get(group.node, (0, None))
+        return number == group.number and receipt is not None
+
+    def row(self, task_id: str) -> TaskRow | None:
+        """Returns a task's row, whoever asks."""
+        return self._rows.get(task_id)
+
+    def adopt(self, row: TaskRow, task: Task) -> None:
+        """Takes in a task that was stored elsewhere; `row` has one record, which carries it whole."""
+        kind, body = encode(TaskReplaced(task))
+        self._rows[row.task_id] = row
+        self._records[row.task_id] = [Record(row.task_id, row.seq, kind, body, row.created_at, None)]
+        self._snapshots[row.task_id] = (row.seq, body)
+
+    def forget(self, task_id: str) -> list[Record]:
+        """Drops a task, and returns its records; its push configs stay."""
+        self._rows.pop(task_id, None)
+        self._snapshots.pop(task_id, None)
+        self._inbox.pop(task_id, None)
+        return self._records.pop(task_id, [])
+
+    async def has_task(self, task_id: str, caller: Caller) -> bool:
+        """Whether the task exists for the caller."""
+        row = self._rows.get(task_id)
+        return row is not None and caller.sees(row.scope)
+
+    async def read_task(self, task_id: str, caller: Caller) -> StoredTask | None:
+        """Returns a task that `caller` sees."""
+        row = self._rows.get(task_id)
+        if row is None or not caller.sees(row.scope):
+            return None
+        return StoredTask(row, self._fold(task_id))
+
+    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
+        """Returns the records after `after`."""
+        records = self._records.get(task_id)
+        if not records:
+            return []
+        return records[after : after + limit]
+
+    async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
+        """Returns the caller's tasks that `query` asks for, whole."""
+        position = decode_token(query.page_token)
+        wanted = [row for row in self._rows.values() if caller.sees(row.scope) and _matches(row, query)]
+        wanted.sort(key=_order, reverse=True)
+        rest = [row for row in wanted if position is None or _order(row) < position]
+        page = rest[: query.page_size or DEFAULT_PAGE_SIZE]
+        token = encode_token(_order(page[-1])) if len(page) < len(rest) else ''
+        return TaskPage([self._fold(row.task_id).to_task() for row in page], token, len(wanted))
+
+    async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
+        """Returns a task's push configs in the order of their ids."""
+        return [_copy(config) for _, config in sorted(self._configs.get(task_id, {}).items())]
+
+    async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
+        """Stores a whole task from outside a turn."""
+        row = self._rows.get(task.id)
+        if row is not None:
+            recorded = self._fold(task.id).to_task()
+            refusal = refusal_to_replace(row, recorded, task, caller)
+            if refusal:
+                raise TaskConflictError(f'task {task.id} cannot be stored: {refusal}')
+            if row.state in TERMINAL:
+                return
+        row = row_of_task(task, caller.scope if row is None else row.scope, row, now)
+        kind, body = encode(TaskReplaced(task))
+        self._records.setdefault(task.id, []).append(Record(task.id, row.seq, kind, body, now, None))
+        self._snapshots[task.id] = (row.seq, body)
+        self._rows[task.id] = row
+
+    async def delete_task(self, task_id: str, caller: Caller) -> bool:
+        """Deletes a task with all that belongs to it."""
+        row = self._rows.get(task_id)
+        if row is None or not caller.sees(row.scope):
+            return False
+        if row.node is not None:
+            raise TaskConflictError(f'task {task_id} cannot be deleted: the agent is working on it')
+        self.forget(task_id)
+        self._configs.pop(task_id, None)
+        return True
+
+    def _fold(self, task_id: str) -> Projection:
+        seq, snapshot = self._snapshots.get(task_id, (0, None))
+        projection = fold(snapshot, self._records[task_id][seq:])
+        assert projection is not None, f'the journal of task {task_id} does not begin with it'
+        return projection
+
+
+def _matches(row: TaskRow, query: ListTasksRequest) -> bool:
+    if query.context_id and row.context_id != query.context_id:
+        return False
+    if query.status and row.state != query.status:
+        return False
+    return not query.HasField('status_timestamp_after') or row.status_time >= status_micros(
+        query.status_timestamp_after
+    )
+
+
+def _order(row: TaskRow) -> PagePosition:
+    return PagePosition(row.status_time, row.task_id)
+
+
+def _copy(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+    copy = TaskPushNotificationConfig()
+    copy.CopyFrom(config)
+    return copy

@@ -1,0 +1,58 @@
+"""From what a user names as the place of tasks to the store, and from a store to its journal."""
+
+from a2a.server.cluster import VersionedTaskStore
+from a2a.server.owner_resolver import OwnerResolver
+from a2a.server.tasks.task_store import TaskStore
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from a2a_scribe.errors import SettingsError
+from a2a_scribe.journal.foreign import ForeignJournal
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.stores import DatabaseTaskStore, InMemoryTaskStore, JournalTaskStore
+
+MEMORY = 'memory'
+
+
+def open_store(database: str | AsyncEngine | TaskStore) -> TaskStore:
+    """Returns the store for a database URL (or `memory`), an engine, or a store.
+
+    Raises:
+        SettingsError: The URL is not one, or its database or driver is not supported or not installed.
+    """
+    if isinstance(database, TaskStore):
+        return database
+    if isinstance(database, AsyncEngine):
+        return DatabaseTaskStore(database)
+    if database == MEMORY:
+        return InMemoryTaskStore()
+    return DatabaseTaskStore(_make_engine(database))
+
+
+def journal_of(store: TaskStore | VersionedTaskStore, agent: str) -> Journal:
+    """Returns the journal behind a store: its own, or one that keeps the newest state in a user's store."""
+    if isinstance(store, JournalTaskStore):
+        store.agent = store.agent or agent
+        return store.journal
+    return ForeignJournal(store)
+
+
+def owner_resolver_of(store: TaskStore | VersionedTaskStore) -> OwnerResolver | None:
+    """Returns how a store of ours resolves owners."""
+    return store.owner_resolver if isinstance(store, JournalTaskStore) else None
+
+
+def _make_engine(url: str) -> AsyncEngine:
+    try:
+        safe = make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        raise SettingsError(f'database: {url!r} is not a database URL') from None
+    try:
+        return create_async_engine(url)
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        raise SettingsError(f'database: {safe} cannot be used: {error}') from None
+    except ModuleNotFoundError as error:
+        raise SettingsError(f'database: {safe} needs the package {error.name}, which is not installed') from None
+    except Exception as error:  # noqa: BLE001 - drivers refuse URLs in ways of their own
+        raise SettingsError(f'database: {safe} cannot be used: {error}') from None

@@ -1,0 +1,291 @@
+"""What the engine asks of durable storage, in the engine's words.
+
+A journal keeps records and one row per task, and writes a group of changes atomically. It decides nothing about what
+may be recorded (that is `core`), only what depends on rows that other nodes may have changed: whether a message can
+start, has to wait or is refused, and who goes on when a turn ends. Adapters must pass the suite in
+`a2a_scribe.testing.journal_contract`.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from a2a_scribe.core.projection import Projection
+from a2a_scribe.core.records import Record
+from a2a_scribe.protocol.types import (
+    ListTasksRequest,
+    NodeId,
+    Scope,
+    Task,
+    TaskPushNotificationConfig,
+    TaskState,
+    TurnId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. Tasks outside the caller's scope do not exist for it."""
+
+    scope: Scope
+    context: object = None
+    """The `ServerCallContext`, for stores of users that resolve owners by themselves."""
+    any_agent: bool = False
+    """Sees the tasks of all agents of its owner and tenant: what a task store does, which knows no agent."""
+
+    def sees(self, scope: Scope) -> bool:
+        """Whether a task of `scope` exists for this caller."""
+        return scope[1:] == self.scope[1:] and (self.any_agent or scope.agent == self.scope.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """What the journal knows of a task without reading its records."""
+
+    task_id: str
+    scope: Scope
+    context_id: str
+    state: TaskState
+    status_time: int
+    """Microseconds since the epoch, UTC: what lists are sorted by."""
+    created_at: int
+    seq: int
+    """The last record."""
+    node: NodeId | None = None
+    """Who owns the task: only that node appends to it."""
+    epoch: int = 0
+    """How often the task has been claimed."""
+    open_turn: TurnId | None = None
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A task as of the last record of `row`."""
+
+    row: TaskRow
+    projection: Projection
+    snapshot_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Append:
+    """Records of a task that the node owns, or that is born with them."""
+
+    row: TaskRow
+    """As it is after the records; the journal itself clears or hands over the turn when it ends."""
+    records: list[Record]
+    projection: Projection
+    caller: Caller
+    born: bool = False
+    snapshot: bytes | None = None
+    """The projection after the last of the records, where one is due."""
+    ends_turn: bool = False
+    configs: tuple[TaskPushNotificationConfig, ...] = ()
+    """Push configs that are created with the task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """A message for an existing task: starts a turn, or waits for one, or is refused."""
+
+    task_id: str
+    caller: Caller
+    turn_id: TurnId
+    body: bytes
+    """The encoded `TurnStarted`."""
+    expected_seq: int
+    queue_limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Ownership of a parked task without a turn, to cancel it."""
+
+    task_id: str
+    caller: Caller
+    expected_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutConfig:
+    """A push config, made or replaced."""
+
+    caller: Caller
+    config: TaskPushNotificationConfig
+
+
+@dataclass(frozen=True, slots=True)
+class DropConfig:
+    """A push config, removed; harmless when there is none."""
+
+    task_id: str
+    config_id: str
+
+
+Write = Accept | Claim | PutConfig | DropConfig
+
+
+@dataclass(slots=True)
+class Group:
+    """What one transaction writes. A number is never used for two different groups of a node."""
+
+    node: NodeId
+    number: int
+    now: int
+    appends: list[Append] = field(default_factory=list)
+    writes: list[Write] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The task is the node's; `row` is how it stands, the started turn included."""
+
+    row: TaskRow
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """The message waits in the inbox for the running turn to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The task has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """Too many messages wait for the task already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The task has moved on since the caller read it: read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """No such task for this caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Written."""
+
+
+WriteResult = Claimed | Queued | Refused | Full | Stale | Missing | Done
+
+
+@dataclass(frozen=True, slots=True)
+class Continues:
+    """The records are durable and the task stays the node's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The turn ended, nobody waits, and the task belongs to nobody now."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextTurn:
+    """The turn ended and the next message of the inbox has started: `started` is its durable record."""
+
+    started: Record
+
+
+AppendResult = Continues | Released | NextTurn
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a group, in its order."""
+
+    appended: list[AppendResult]
+    written: list[WriteResult]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One engine, from its start on."""
+
+    node_id: NodeId
+    agent: str
+    name: str
+    started_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """One page of a list, newest status first."""
+
+    tasks: list[Task]
+    next_token: str
+    total: int
+
+
+class Journal(Protocol):
+    """Durable storage of tasks."""
+
+    async def open(self) -> None:
+        """Makes the journal ready on the running loop; may be called again and again.
+
+        Raises:
+            OperatorError: The storage cannot be used as it is set up.
+            JournalUnavailableError: It cannot be reached now.
+        """
+
+    async def close(self) -> None:
+        """Gives back what `open` took; what is stored stays."""
+
+    async def register(self, node: NodeRow) -> None:
+        """Makes a node known and alive. Raises: JournalUnavailableError."""
+
+    async def commit(self, group: Group) -> Receipt:
+        """Writes a group atomically; the same group again, after a lost answer, gives what became of it.
+
+        Raises:
+            NodeFencedError: The node is not alive any more; nothing was written.
+            JournalUnavailableError: Not now; whether it was written is unknown.
+            JournalRefusedError: Never; nothing was written.
+        """
+
+    async def has_task(self, task_id: str, caller: Caller) -> bool:
+        """Whether the task exists for the caller. Raises: JournalUnavailableError."""
+
+    async def read_task(self, task_id: str, caller: Caller) -> StoredTask | None:
+        """Returns a task that `caller` sees, consistent as of one moment. Raises: JournalUnavailableError."""
+
+    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
+        """Returns the records after `after`, in order, `limit` at most. Raises: JournalUnavailableError."""
+
+    async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
+        """Returns the caller's tasks that `query` asks for (A2A 1.0, section 3.1.4), whole.
+
+        Raises:
+            InvalidParamsError: The page token is not valid.
+            JournalUnavailableError: Not now.
+        """
+
+    async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
+        """Returns a task's push configs in the order of their ids. Raises: JournalUnavailableError."""
+
+    async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
+        """Stores a whole task from outside a turn.
+
+        Raises:
+            TaskConflictError: A turn is open, the task has ended otherwise, or it is another owner's.
+            JournalUnavailableError: Not now.
+        """
+
+    async def delete_task(self, task_id: str, caller: Caller) -> bool:
+        """Deletes a task with all that belongs to it; returns whether there was one.
+
+        Raises:
+            TaskConflictError: A turn is open.
+            JournalUnavailableError: Not now.
+        """
+
+
+def without_owner(row: TaskRow) -> TaskRow:
+    """Returns the row of a task that nobody owns."""
+    return replace(row, node=None, open_turn=None)

@@ -1,0 +1,1 @@
+"""The journal on SQL databases: SQLite through aiosqlite, PostgreSQL through asyncpg."""

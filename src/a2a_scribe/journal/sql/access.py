@@ -1,0 +1,138 @@
+"""Connections to the database: opening it once per loop, reading, writing, and whose fault an error is.
+
+A transaction on a database server has a time limit, after which its connection is terminated and not returned to the
+pool. A call into SQLite's thread is shielded and awaited, never abandoned: the thread goes on whatever we do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from a2a_scribe.errors import JournalBusyError, ScribeError
+from a2a_scribe.journal.sql.dialects import (
+    DATABASE_ERRORS,
+    begin_writing,
+    check_dialect,
+    is_sqlite,
+    prepare,
+    shares_one_connection,
+    translate,
+)
+
+T = TypeVar('T')
+Work = Callable[[AsyncConnection], Awaitable[T]]
+
+OPENING_ATTEMPTS, OPENING_PAUSE = 600, 0.05
+"""How often, and after how many seconds, the schema of a busy SQLite file is tried again."""
+
+
+class Access:
+    """One database, for one journal."""
+
+    def __init__(self, engine: AsyncEngine, *, deadline: float) -> None:
+        """Takes the engine of the user; `deadline` is in seconds, for one transaction on a server.
+
+        Raises:
+            SettingsError: The database is of an unsupported kind.
+        """
+        check_dialect(engine)
+        self.engine = engine
+        self._deadline = deadline
+        self._sqlite = is_sqlite(engine)
+        self._opened_on: asyncio.AbstractEventLoop | None = None
+        self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._exclusive = shares_one_connection(engine)
+
+    async def open_once(self, work: Work[None]) -> None:
+        """Does `work` on this loop's first call; others wait until it is done."""
+        loop = asyncio.get_running_loop()
+        if self._opened_on is loop:
+            return
+        async with self._turnstile():
+            if self._opened_on is loop:
+                return
+            if self._opened_on is not None and not self._sqlite:
+                await self.engine.dispose(close=False)
+            await self._open(work)
+            self._opened_on = loop
+
+    async def _open(self, work: Work[None]) -> None:
+        for _ in range(OPENING_ATTEMPTS):
+            try:
+                await self._guarded(self._plain(work))
+            except JournalBusyError:
+                await asyncio.sleep(OPENING_PAUSE)
+            else:
+                return
+        raise JournalBusyError
+
+    async def close(self) -> None:
+        """Forgets that the database is open; the engine stays its user's."""
+        self._opened_on = None
+
+    async def read(self, work: Work[T]) -> T:
+        """Does reading work. Raises: JournalUnavailableError."""
+        if self._exclusive:
+            async with self._turnstile():
+                return await self._guarded(self._plain(work))
+        return await self._guarded(self._plain(work))
+
+    async def write(self, work: Work[T]) -> T:
+        """Does writing work in a transaction. Raises: JournalUnavailableError, JournalRefusedError."""
+        if self._exclusive:
+            async with self._turnstile():
+                return await self._guarded(self._transaction(work))
+        return await self._guarded(self._transaction(work))
+
+    def _turnstile(self) -> asyncio.Lock:
+        """Lets one through at a time where there is one connection only, and while the schema is made."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._turnstiles:
+            self._turnstiles[loop] = asyncio.Lock()
+        return self._turnstiles[loop]
+
+    async def _plain(self, work: Work[T]) -> T:
+        async with self.engine.connect() as connection:
+            await prepare(connection)
+            return await work(connection)
+
+    async def _transaction(self, work: Work[T]) -> T:
+        async with self.engine.connect() as connection:
+            try:
+                await prepare(connection)
+                await begin_writing(connection)
+                result = await work(connection)
+                await connection.commit()
+            except ScribeError:
+                await connection.rollback()
+                raise
+            except BaseException:
+                if not self._sqlite:
+                    await connection.invalidate()
+                raise
+            return result
+
+    async def _guarded(self, errand: Awaitable[T]) -> T:
+        try:
+            if self._sqlite:
+                return await _to_its_end(errand)
+            async with asyncio.timeout(self._deadline):
+                return await errand
+        except DATABASE_ERRORS as error:
+            raise translate(error) from error
+
+
+async def _to_its_end(errand: Awaitable[T]) -> T:
+    """Awaits an errand to its end, also when the one who waits is cancelled; then the cancellation counts."""
+    task = asyncio.ensure_future(errand)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise

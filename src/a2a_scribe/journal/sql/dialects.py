@@ -1,0 +1,117 @@
+"""What differs between databases: how a writing transaction begins, how errors are read, how the schema is locked."""
+
+import sqlite3
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
+
+from a2a_scribe.errors import (
+    EnvironmentFault,
+    JournalBusyError,
+    JournalRefusedError,
+    JournalUnavailableError,
+    SettingsError,
+)
+
+SUPPORTED = ('sqlite', 'postgresql')
+PREPARED = 'a2a_scribe.prepared'
+
+SCHEMA_LOCK = 0x5C71BE
+"""The key of the advisory lock under which PostgreSQL's schema is brought up to date."""
+
+REFUSED_CLASSES = ('0A', '21', '22', '23', '42', '44', '54', 'P0')
+"""Classes of SQLSTATE that say that the same statement would fail again."""
+
+REFUSED_SQLITE = (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE)
+"""Primary result codes of SQLite that say the same."""
+
+BUSY_SQLITE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+"""Primary result codes of SQLite for a lock that somebody else holds."""
+
+
+def check_dialect(engine: AsyncEngine) -> None:
+    """Refuses databases that the journal does not know.
+
+    Raises:
+        SettingsError: The dialect is not supported.
+    """
+    if engine.dialect.name not in SUPPORTED:
+        raise SettingsError(f'database: {engine.dialect.name} is not supported, only {" and ".join(SUPPORTED)}')
+
+
+def is_sqlite(engine: AsyncEngine) -> bool:
+    """Whether the database is SQLite."""
+    return engine.dialect.name == 'sqlite'
+
+
+def shares_one_connection(engine: AsyncEngine) -> bool:
+    """Whether all that use the engine use the same connection, as an in-memory SQLite does."""
+    return isinstance(engine.sync_engine.pool, StaticPool | SingletonThreadPool)
+
+
+async def prepare(connection: AsyncConnection) -> None:
+    """Makes a connection durable: once for each connection of the pool."""
+    if connection.dialect.name != 'sqlite' or connection.sync_connection is None:
+        return
+    known = connection.sync_connection.info
+    if PREPARED not in known:
+        await connection.exec_driver_sql('PRAGMA journal_mode=WAL')
+        await connection.exec_driver_sql('PRAGMA synchronous=FULL')
+        known[PREPARED] = True
+
+
+async def begin_writing(connection: AsyncConnection) -> None:
+    """Begins a transaction that will write: SQLite must not find out halfway that another one was faster."""
+    if connection.dialect.name == 'sqlite':
+        await connection.exec_driver_sql('BEGIN IMMEDIATE')
+
+
+async def lock_schema(connection: AsyncConnection) -> None:
+    """Begins a transaction in which nobody else changes the schema."""
+    if connection.dialect.name == 'sqlite':
+        await connection.exec_driver_sql('BEGIN EXCLUSIVE')
+    else:
+        await connection.execute(text('SELECT pg_advisory_xact_lock(:key)'), {'key': SCHEMA_LOCK})
+
+
+def translate(error: Exception) -> EnvironmentFault:
+    """Returns a driver's error as ours: whether it makes sense to try again."""
+    if isinstance(error, DBAPIError) and _sqlite_code(error) in BUSY_SQLITE:
+        return JournalBusyError(_first_line(error))
+    refused = isinstance(error, DBAPIError) and not error.connection_invalidated and _is_refused(error)
+    refused = refused or not isinstance(
+        error, DBAPIError | DisconnectionError | PoolTimeoutError | OSError | TimeoutError
+    )
+    kind = JournalRefusedError if refused else JournalUnavailableError
+    return kind(f'{type(error).__name__}: {_first_line(error)}')
+
+
+def _is_refused(error: DBAPIError) -> bool:
+    code = _sqlite_code(error)
+    if code is not None:
+        return code in REFUSED_SQLITE
+    original: object = error.orig
+    while original is not None:
+        sqlstate = getattr(original, 'sqlstate', None)
+        if isinstance(sqlstate, str):
+            return sqlstate[:2] in REFUSED_CLASSES
+        original = getattr(original, '__cause__', None)
+    return isinstance(error, IntegrityError)
+
+
+def _sqlite_code(error: DBAPIError) -> int | None:
+    """Returns the primary result code of SQLite, `None` if the error is not SQLite's."""
+    code = getattr(error.orig, 'sqlite_errorcode', None)
+    return code & 0xFF if isinstance(code, int) else None
+
+
+def _first_line(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    return str(cause).partition('\n')[0]
+
+
+DATABASE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
+"""What drivers and pools raise."""

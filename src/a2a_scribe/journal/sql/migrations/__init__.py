@@ -1,0 +1,1 @@
+"""Numbered, forward-only changes of the schema."""

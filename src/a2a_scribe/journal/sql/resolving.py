@@ -1,0 +1,88 @@
+"""What became of a group whose answer was lost: read from what it left behind.
+
+The group is this node's newest, and nobody else moves a task that the node owns; so the rows tell.
+"""
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from a2a_scribe.core.records import TURN_STARTED, decode_turn_started
+from a2a_scribe.journal.port import (
+    Accept,
+    Append,
+    AppendResult,
+    Claim,
+    Claimed,
+    Continues,
+    Done,
+    Group,
+    NextTurn,
+    Queued,
+    Receipt,
+    Released,
+    Stale,
+    TaskRow,
+    Write,
+    WriteResult,
+)
+from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.statements import Statements
+
+LOOK_AHEAD = 10_000
+"""Records after which a started turn is not looked for any more."""
+
+
+class GroupResolver:
+    """Finds out what became of one group."""
+
+    def __init__(self, connection: AsyncConnection, statements: Statements, group: Group) -> None:
+        """Reads on a connection."""
+        self._connection = connection
+        self._statements = statements
+        self._group = group
+
+    async def run(self) -> Receipt:
+        """Returns the receipt that was lost."""
+        appended = [await self._appended(append) for append in self._group.appends]
+        written = [await self._written(write) for write in self._group.writes]
+        return Receipt(appended, written)
+
+    async def _appended(self, append: Append) -> AppendResult:
+        if not append.ends_turn:
+            return Continues()
+        row = await self._row(append.row.task_id)
+        if row is None or row.node != self._group.node or row.open_turn is None:
+            return Released()
+        key = {'the_id': append.row.task_id, 'after': append.row.seq, 'the_limit': 1}
+        started = (await self._connection.execute(self._statements.read_records, key)).one()
+        return NextTurn(rows.record(started))
+
+    async def _written(self, write: Write) -> WriteResult:
+        match write:
+            case Accept():
+                return await self._accepted(write)
+            case Claim(task_id, _, expected_seq):
+                row = await self._row(task_id)
+                mine = row is not None and row.node == self._group.node and row.open_turn is None
+                return Claimed(row) if mine and row is not None and row.seq == expected_seq else Stale()
+            case _:
+                return Done()
+
+    async def _accepted(self, accept: Accept) -> WriteResult:
+        """A message that left no trace is judged anew: `Stale` makes the engine read and ask again."""
+        row = await self._row(accept.task_id)
+        if row is not None and row.node == self._group.node and row.open_turn == accept.turn_id:
+            return Claimed(row)
+        waits = await self._connection.execute(self._statements.inbox_row_of_turn, {'the_turn': accept.turn_id})
+        if waits.first() is not None or await self._has_started(accept):
+            return Queued()
+        return Stale()
+
+    async def _has_started(self, accept: Accept) -> bool:
+        key = {'the_id': accept.task_id, 'after': accept.expected_seq, 'the_limit': LOOK_AHEAD}
+        found = map(rows.record, await self._connection.execute(self._statements.read_records, key))
+        starts = (decode_turn_started(entry.body) for entry in found if entry.kind == TURN_STARTED)
+        return any(start.turn_id == accept.turn_id for start in starts)
+
+    async def _row(self, task_id: str) -> TaskRow | None:
+        found = (await self._connection.execute(self._statements.read_row, {'the_id': task_id})).one_or_none()
+        return None if found is None else rows.task_row(found)

@@ -1,0 +1,139 @@
+"""Every SQL statement of the journal, as SQLAlchemy Core expressions, built once per table prefix.
+
+Bind parameters that could be mistaken for columns begin with `the_`.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import BindParameter, Delete, Insert, Select, Update, bindparam, delete, func, insert, select, update
+
+from a2a_scribe.journal.sql.tables import Tables, tables_of
+
+TASK_COLUMNS = (
+    'id',
+    'agent',
+    'owner',
+    'tenant',
+    'context_id',
+    'state',
+    'status_time',
+    'created_at',
+    'seq',
+    'node',
+    'epoch',
+    'open_turn',
+    'attempt',
+)
+"""The columns of a `TaskRow`, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The statements for the tables of one prefix."""
+
+    fence: Update
+    node_state: Select[Any]
+    insert_node: Insert
+    insert_tasks: Insert
+    insert_records: Insert
+    update_tasks: Update
+    update_tasks_and_snapshots: Update
+    lock_tasks: Select[Any]
+    read_row: Select[Any]
+    read_task: Select[Any]
+    read_records: Select[Any]
+    read_tails: Select[Any]
+    waiting: Select[Any]
+    count_waiting: Select[Any]
+    insert_inbox: Insert
+    delete_inbox_row: Delete
+    delete_inbox_of: Delete
+    inbox_row_of_turn: Select[Any]
+    read_configs: Select[Any]
+    insert_configs: Insert
+    delete_config: Delete
+    delete_task: tuple[Delete, ...]
+
+
+@lru_cache(maxsize=64)
+def statements_of(prefix: str) -> Statements:
+    """Returns the statements for the tables whose names begin with `prefix`."""
+    tables = tables_of(prefix)
+    tasks, records, inbox, configs = tables.tasks, tables.records, tables.inbox, tables.push_configs
+    row = tuple(tasks.c[name] for name in TASK_COLUMNS)
+    ids: BindParameter[Any] = bindparam('task_ids', expanding=True)
+    return Statements(
+        **_of_nodes(tables),
+        insert_tasks=insert(tasks),
+        insert_records=insert(records),
+        update_tasks=_update_tasks(tables, with_snapshot=False),
+        update_tasks_and_snapshots=_update_tasks(tables, with_snapshot=True),
+        lock_tasks=select(*row).where(tasks.c.id.in_(ids)).order_by(tasks.c.id).with_for_update(),
+        read_row=select(*row).where(tasks.c.id == bindparam('the_id')),
+        read_task=select(*row, tasks.c.snapshot, tasks.c.snapshot_seq).where(tasks.c.id == bindparam('the_id')),
+        read_records=(
+            select(records)
+            .where(records.c.task_id == bindparam('the_id'), records.c.seq > bindparam('after'))
+            .order_by(records.c.seq)
+            .limit(bindparam('the_limit'))
+        ),
+        read_tails=(
+            select(records)
+            .join(tasks, tasks.c.id == records.c.task_id)
+            .where(records.c.task_id.in_(ids), records.c.seq > tasks.c.snapshot_seq)
+            .order_by(records.c.task_id, records.c.seq)
+        ),
+        waiting=(
+            select(inbox.c.id, inbox.c.task_id, inbox.c.body).where(inbox.c.task_id.in_(ids)).order_by(inbox.c.id)
+        ),
+        count_waiting=select(func.count()).select_from(inbox).where(inbox.c.task_id == bindparam('the_id')),
+        insert_inbox=insert(inbox),
+        delete_inbox_row=delete(inbox).where(inbox.c.id == bindparam('the_id')),
+        delete_inbox_of=delete(inbox).where(inbox.c.task_id.in_(ids)),
+        inbox_row_of_turn=select(inbox.c.id).where(inbox.c.turn_id == bindparam('the_turn')),
+        read_configs=(
+            select(configs.c.body).where(configs.c.task_id == bindparam('the_id')).order_by(configs.c.config_id)
+        ),
+        insert_configs=insert(configs),
+        delete_config=delete(configs).where(
+            configs.c.task_id == bindparam('the_id'), configs.c.config_id == bindparam('the_config')
+        ),
+        delete_task=_delete_task(tables),
+    )
+
+
+def _of_nodes(tables: Tables) -> dict[str, Any]:
+    nodes = tables.nodes
+    number: BindParameter[Any] = bindparam('number')
+    alive = nodes.c.state == 'alive'
+    return {
+        'fence': (
+            update(nodes)
+            .where(nodes.c.id == bindparam('node'), alive, nodes.c.commit_no < number)
+            .values(commit_no=number)
+        ),
+        'node_state': select(nodes.c.state, nodes.c.commit_no).where(nodes.c.id == bindparam('node')),
+        'insert_node': insert(nodes),
+    }
+
+
+def _update_tasks(tables: Tables, *, with_snapshot: bool) -> Update:
+    names = ['state', 'status_time', 'seq', 'node', 'epoch', 'open_turn', 'attempt']
+    if with_snapshot:
+        names += ['snapshot', 'snapshot_seq']
+    return (
+        update(tables.tasks)
+        .where(tables.tasks.c.id == bindparam('the_id'))
+        .values({name: bindparam(f'new_{name}') for name in names})
+    )
+
+
+def _delete_task(tables: Tables) -> tuple[Delete, ...]:
+    the_id: BindParameter[Any] = bindparam('the_id')
+    children = (tables.records, tables.inbox, tables.push_configs, tables.idempotency)
+    return (
+        *(delete(table).where(table.c.task_id == the_id) for table in children),
+        delete(tables.tasks).where(tables.tasks.c.id == the_id),
+    )

@@ -1,0 +1,195 @@
+"""What one group does inside its transaction. The caller begins and commits.
+
+The fence comes first. Then the rows that others may touch are locked, in the order of their ids, and only then looked
+at: a statement that locked and looked at once would look with an older snapshot. Messages are judged before turns
+end, so that a message of the same transaction is seen by the turn's end.
+"""
+
+from dataclasses import replace
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from a2a_scribe.core.records import TURN_STARTED, Record
+from a2a_scribe.errors import NodeFencedError
+from a2a_scribe.journal.decisions import decide_accept, decide_claim, hand_over, starting_record
+from a2a_scribe.journal.port import (
+    Accept,
+    Append,
+    AppendResult,
+    Claim,
+    Claimed,
+    Continues,
+    Done,
+    DropConfig,
+    Group,
+    NextTurn,
+    PutConfig,
+    Queued,
+    Receipt,
+    Released,
+    TaskRow,
+    Write,
+    WriteResult,
+    without_owner,
+)
+from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.statements import Statements
+from a2a_scribe.protocol.states import TERMINAL
+
+
+class AlreadyWritten(Exception):
+    """The group became durable in an earlier attempt."""
+
+
+class GroupWriter:
+    """Writes one group."""
+
+    def __init__(self, connection: AsyncConnection, statements: Statements, group: Group) -> None:
+        """Works on a connection inside a writing transaction."""
+        self._connection = connection
+        self._statements = statements
+        self._group = group
+        self._rows: dict[str, TaskRow] = {}
+        self._records: list[Record] = []
+        self._waiting: dict[str, list[tuple[int, bytes]]] = {}
+
+    async def run(self) -> Receipt:
+        """Does all of it.
+
+        Raises:
+            NodeFencedError: The node is not alive any more.
+            AlreadyWritten: An earlier attempt has succeeded.
+        """
+        await self._pass_fence()
+        await self._lock()
+        written = [await self._write(write) for write in self._group.writes]
+        await self._look_into_inbox()
+        appended = [await self._append(append) for append in self._group.appends]
+        await self._store()
+        return Receipt(appended, written)
+
+    async def _pass_fence(self) -> None:
+        group = self._group
+        passed = await self._connection.execute(self._statements.fence, {'node': group.node, 'number': group.number})
+        if passed.rowcount:
+            return
+        state = (await self._connection.execute(self._statements.node_state, {'node': group.node})).one_or_none()
+        if state is not None and state.state == 'alive' and state.commit_no == group.number:
+            raise AlreadyWritten
+        raise NodeFencedError
+
+    async def _lock(self) -> None:
+        judged = {write.task_id for write in self._group.writes if isinstance(write, Accept | Claim)}
+        if self._connection.dialect.name != 'sqlite' and (judged or any(map(_looks_at_inbox, self._group.appends))):
+            judged |= {append.row.task_id for append in self._group.appends if not append.born}
+        if judged:
+            found = await self._connection.execute(self._statements.lock_tasks, {'task_ids': sorted(judged)})
+            self._rows = {row.task_id: row for row in map(rows.task_row, found)}
+
+    async def _write(self, write: Write) -> WriteResult:
+        match write:
+            case Accept():
+                return await self._accept(write)
+            case Claim():
+                result = decide_claim(self._rows.get(write.task_id), write, self._group.node)
+                await self._note_claim(result)
+                return result
+            case PutConfig(caller, config):
+                await self._drop_config(config.task_id, config.id)
+                values = rows.config_values(config, caller.scope, 0)
+                await self._connection.execute(self._statements.insert_configs, [values])
+            case DropConfig(task_id, config_id):
+                await self._drop_config(task_id, config_id)
+        return Done()
+
+    async def _drop_config(self, task_id: str, config_id: str) -> None:
+        key = {'the_id': task_id, 'the_config': config_id}
+        await self._connection.execute(self._statements.delete_config, key)
+
+    async def _accept(self, accept: Accept) -> WriteResult:
+        row = self._rows.get(accept.task_id)
+        waiting = 0
+        if row is not None and row.node is not None:
+            count = await self._connection.execute(self._statements.count_waiting, {'the_id': accept.task_id})
+            waiting = count.scalar_one()
+        result = decide_accept(row, accept, self._group.node, waiting)
+        if isinstance(result, Claimed):
+            self._records.append(starting_record(accept.task_id, result.row.seq, accept.body, self._group.now))
+        elif isinstance(result, Queued):
+            values = rows.inbox_values(accept.task_id, accept.turn_id, TURN_STARTED, accept.body, self._group)
+            await self._connection.execute(self._statements.insert_inbox, [values])
+        await self._note_claim(result)
+        return result
+
+    async def _note_claim(self, result: WriteResult) -> None:
+        if isinstance(result, Claimed):
+            self._rows[result.row.task_id] = result.row
+            await self._connection.execute(self._statements.update_tasks, [rows.changed_task_values(result.row)])
+
+    async def _look_into_inbox(self) -> None:
+        looking = [append.row.task_id for append in self._group.appends if _looks_at_inbox(append)]
+        if looking:
+            found = await self._connection.execute(self._statements.waiting, {'task_ids': sorted(looking)})
+            for number, task_id, body in found:
+                self._waiting.setdefault(task_id, []).append((number, bytes(body)))
+
+    async def _append(self, append: Append) -> AppendResult:
+        self._records += append.records
+        waiting = self._waiting.get(append.row.task_id, [])
+        if waiting and append.row.state in TERMINAL:
+            task_ids = {'task_ids': [append.row.task_id]}
+            await self._connection.execute(self._statements.delete_inbox_of, task_ids)
+            waiting = []
+        if not append.ends_turn:
+            return Continues()
+        if not waiting:
+            return Released()
+        number, body = waiting[0]
+        await self._connection.execute(self._statements.delete_inbox_row, {'the_id': number})
+        started = starting_record(append.row.task_id, append.row.seq + 1, body, self._group.now)
+        self._records.append(started)
+        self._rows[append.row.task_id] = hand_over(append, started)
+        return NextTurn(started)
+
+    async def _store(self) -> None:
+        born, moved, moved_with_snapshot = [], [], []
+        for append in sorted(self._group.appends, key=lambda append: append.row.task_id):
+            row = self._final_row(append)
+            snapshot_seq = append.row.seq if append.snapshot is not None else 0
+            if append.born:
+                born.append(rows.new_task_values(row, append.snapshot, snapshot_seq))
+            elif append.snapshot is None:
+                moved.append(rows.changed_task_values(row))
+            else:
+                snapshot = {'new_snapshot': append.snapshot, 'new_snapshot_seq': snapshot_seq}
+                moved_with_snapshot.append(rows.changed_task_values(row) | snapshot)
+        statements = self._statements
+        for statement, values in (
+            (statements.insert_tasks, born),
+            (statements.insert_records, [rows.record_values(entry) for entry in self._records]),
+            (statements.update_tasks, moved),
+            (statements.update_tasks_and_snapshots, moved_with_snapshot),
+            (statements.insert_configs, self._born_configs()),
+        ):
+            if values:
+                await self._connection.execute(statement, values)
+
+    def _final_row(self, append: Append) -> TaskRow:
+        if not append.ends_turn:
+            return append.row
+        following = self._rows.get(append.row.task_id)
+        if following is not None and following.seq > append.row.seq:
+            return replace(following, scope=append.row.scope)
+        return without_owner(append.row)
+
+    def _born_configs(self) -> list[dict[str, object]]:
+        return [
+            rows.config_values(config, append.row.scope, 0)
+            for append in self._group.appends
+            for config in append.configs
+        ]
+
+
+def _looks_at_inbox(append: Append) -> bool:
+    """Whether messages may wait that this append has to start or to refuse."""
+    return not append.born and (append.ends_turn or append.row.state in TERMINAL)

@@ -1,0 +1,1 @@
+"""The words of A2A: wire types, states, page tokens. No behaviour."""

@@ -1,0 +1,1 @@
+"""Webhooks: what follows a task's journal on behalf of a receiver."""

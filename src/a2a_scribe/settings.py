@@ -1,0 +1,105 @@
+"""Every number and choice that an operator can change, with its default; the one reader of the environment.
+
+Seconds are floats, sizes are bytes. A value that cannot work raises `SettingsError` and names the setting.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from a2a_scribe.errors import SettingsError
+
+PREFIX = 'A2A_SCRIBE_'
+
+UnfinishedPolicy = Literal['fail', 'keep']
+FailureAnswer = Literal['raise', 'task']
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How an engine behaves; immutable, checked when it is made."""
+
+    unfinished: UnfinishedPolicy = 'fail'
+    """What becomes of a task whose `execute` returns while it is neither terminal nor interrupted."""
+    expose_errors: bool = False
+    """Whether clients see the text of an executor's exception."""
+    create_task_after: float = 0.5
+    """Seconds of silence of the executor after which the task is created for callers who wait for its id."""
+    cancel_deadline: float = 10.0
+    """Seconds that `executor.cancel` may take."""
+    cancel_grace: float = 5.0
+    """Seconds that a cancelled `execute` may take to stop before it is left behind."""
+    drain_deadline: float = 10.0
+    """Seconds that closing waits for running turns."""
+
+    pending_records: int = 2_000
+    """Records of one task that may wait for a commit before `enqueue_event` waits."""
+    pending_bytes: int = 2_000_000
+    """Bytes of one task that may wait for a commit before `enqueue_event` waits."""
+    pending_age: float = 0.01
+    """Seconds that a record may wait for a commit before `enqueue_event` waits."""
+    tail_records: int = 1_000
+    """Recent durable records of one live task that are kept in memory for its readers."""
+    tail_bytes: int = 256_000
+    """Bytes of recent durable records of one live task that are kept in memory for its readers."""
+
+    task_records: int = 1_000_000
+    """Records that one task may have."""
+    task_bytes: int = 1_000_000_000
+    """Bytes of records that one task may have."""
+    task_artifacts: int = 10_000
+    """Artifacts that one task may have."""
+    queued_messages: int = 100
+    """Messages that may wait for one task's running turn to end."""
+
+    journal_patience: float = 30.0
+    """Seconds that a transaction is retried while the journal is away."""
+    transaction_deadline: float = 5.0
+    """Seconds that one transaction may take on a database server."""
+    heartbeat: float = 2.0
+    """Seconds between two signs of life of a node that owns tasks."""
+    poll_interval: float = 1.0
+    """Seconds after which a reader looks into the journal without having been woken."""
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot work.
+
+        Raises:
+            SettingsError: A number is not positive, or a choice is unknown.
+        """
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and value <= 0:
+                raise SettingsError(f'{field.name} must be greater than 0, not {value!r}')
+        if self.unfinished not in ('fail', 'keep'):
+            raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        """Reads `A2A_SCRIBE_<SETTING>` for each setting that is given.
+
+        Raises:
+            SettingsError: A value has the wrong form; the message names the variable.
+        """
+        source = os.environ if environment is None else environment
+        given: dict[str, object] = {}
+        for field in dataclasses.fields(cls):
+            variable = PREFIX + field.name.upper()
+            if variable in source:
+                given[field.name] = _parse(variable, source[variable], field.default)
+        return cls(**given)  # type: ignore[arg-type]
+
+
+def _parse(variable: str, text: str, default: object) -> object:
+    if isinstance(default, bool):
+        if text.lower() not in ('true', 'false'):
+            raise SettingsError(f'{variable} must be true or false, not {text!r}')
+        return text.lower() == 'true'
+    if isinstance(default, (int, float)):
+        try:
+            return type(default)(text)
+        except ValueError:
+            raise SettingsError(f'{variable} must be a number, not {text!r}') from None
+    return text

@@ -1,0 +1,84 @@
+"""Serving an ASGI app over HTTP: the listening socket, and uvicorn without its hold on the process.
+
+Called by `serve`. The socket is bound before anything else is set up, so a taken port is found first and a free one
+can be named in the card; a signal ends the serving and nothing more, so whoever serves can still close the handler.
+"""
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from a2a_scribe.errors import SettingsError
+
+BACKLOG = 2048
+EVERY_ADDRESS = ('', '0.0.0.0', '::')
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Binds the address.
+
+    Raises:
+        SettingsError: The address is taken, unknown or not ours to take.
+    """
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, 'strerror', None) or error
+        raise SettingsError(f'cannot listen on {address(host, port)}: {reason}') from error
+
+
+def address(host: str, port: int) -> str:
+    """The two in one, as URLs and gRPC write them."""
+    return f'[{host}]:{port}' if ':' in host else f'{host}:{port}'
+
+
+def reachable(host: str) -> str:
+    """The host under which a client on this machine reaches a server that listens on `host`."""
+    if host not in EVERY_ADDRESS:
+        return host
+    return '::1' if ':' in host else '127.0.0.1'
+
+
+async def serve_http(app: ASGIApp, listener: socket.socket, drain: int, ready: Callable[[], None]) -> None:
+    """Serves until SIGINT or SIGTERM, then lets requests end for `drain` seconds; the caller has opened the app.
+
+    Args:
+        app: What to serve.
+        listener: A bound socket; closed in the end.
+        drain: Seconds.
+        ready: Called once connections are taken and signals are listened to.
+    """
+    config = uvicorn.Config(
+        app, lifespan='off', ws='none', log_config=None, access_log=False, timeout_graceful_shutdown=drain
+    )
+    await _Server(config, ready).serve(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Says so when it is done."""
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Unlike its parent does not raise the signal again, which would end the process with the handler open."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)

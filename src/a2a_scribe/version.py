@@ -1,0 +1,3 @@
+"""The version of the package, kept here only."""
+
+__version__ = '0.1.0'

@@ -1,0 +1,42 @@
+"""What the package offers by name."""
+
+import ast
+from types import ModuleType
+
+import a2a_scribe
+from tests.architecture.source import PACKAGE
+from tests.architecture.test_layers import SOURCE
+
+NAMES = [
+    'DatabaseTaskStore',
+    'DefaultRequestHandler',
+    'InMemoryTaskStore',
+    'JournalRefusedError',
+    'JournalUnavailableError',
+    'ScribeError',
+    'Settings',
+    'SettingsError',
+    'TaskConflictError',
+    '__version__',
+    'create_app',
+    'serve',
+]
+
+
+def test_these_are_the_names() -> None:
+    assert sorted(a2a_scribe.__all__) == NAMES
+
+
+def test_nothing_else_is_there() -> None:
+    public = {
+        name
+        for name, value in vars(a2a_scribe).items()
+        if not isinstance(value, ModuleType) and (not name.startswith('_') or name in NAMES)
+    }
+    assert public == set(a2a_scribe.__all__)
+
+
+def test_the_front_door_only_passes_on() -> None:
+    (root,) = (module for module in SOURCE if module.name == PACKAGE)
+    assert ast.get_docstring(root.tree)
+    assert {type(node) for node in root.tree.body[1:]} <= {ast.ImportFrom, ast.Assign, ast.AnnAssign}

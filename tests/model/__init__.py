@@ -1,0 +1,1 @@
+"""Models: rules written down small enough to try every order of events."""

@@ -1,0 +1,1 @@
+"""What several kinds of tests need: servers and a network that misbehaves."""
