@@ -114,8 +114,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await handler.start()
         try:
+            await handler.start()
             yield
         finally:
             await handler.aclose()
@@ -168,6 +168,8 @@ def serve(
     Raises:
         SettingsError: A port is taken, or the database cannot be used.
     """
+    settings = options.get('settings') or Settings.from_environment()
+    options['settings'] = settings
 
     async def run(listener: socket) -> None:
         place = url or f'http://{address(reachable(host), listener.getsockname()[1])}'
@@ -178,11 +180,12 @@ def serve(
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
             app = create_app(executor, complete_card(agent_card, interfaces), database, url=place, **options)
             await stack.enter_async_context(app.router.lifespan_context(app))
-            drain = (options.get('settings') or Settings.from_environment()).drain_deadline
+            handler: DefaultRequestHandler = app.state.handler
             if grpc is not None:
-                await grpc.start(app.state.handler)
-                stack.push_async_callback(grpc.stop, drain)
-            await serve_http(app, listener, math.ceil(drain), lambda: on_ready(place) if on_ready else None)
+                await grpc.start(handler)
+                stack.push_async_callback(grpc.stop, settings.cancel_grace)
+            patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
+            await serve_http(app, listener, patience, lambda: on_ready(place) if on_ready else None, handler.aclose)
 
     with listen(host, port) as listener, asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         runner.run(run(listener))

@@ -8,11 +8,13 @@ import socket
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
@@ -29,6 +31,8 @@ NOTE = re.compile(r'a2a-scribe: running \S.* on the handler and stores of a2a-sc
 
 AGENT = '''
     """A module with an agent."""
+    import asyncio
+
     from a2a.helpers.proto_helpers import new_task_from_user_message
     from a2a.server.agent_execution import AgentExecutor
     from a2a.server.tasks import TaskUpdater
@@ -59,6 +63,13 @@ AGENT = '''
 
     class Holder:
         executor = Named('held')
+
+
+    class Endless(Upper):
+        async def execute(self, context, event_queue):
+            await event_queue.enqueue_event(new_task_from_user_message(context.message))
+            print('working', flush=True)
+            await asyncio.Event().wait()
 
 
     def make():
@@ -110,11 +121,15 @@ def write(path: Path, program: str) -> Path:
 # serve
 
 
+def start(folder: Path, command: Sequence[str], env: Mapping[str, str] | None = None) -> 'subprocess.Popen[str]':
+    """A process that is read while it runs."""
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 @contextmanager
 def serving(folder: Path, *arguments: str) -> Iterator[str]:
     """A server that is told to stop in the end, and has to do so with exit code 0 and no word on stderr."""
-    command = (*A2A_SCRIBE, 'serve', *arguments)
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = start(folder, (*A2A_SCRIBE, 'serve', *arguments))
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -199,14 +214,42 @@ async def test_serve_speaks_grpc(folder: Path) -> None:
 
 
 def test_serve_stops_at_an_interrupt_too(folder: Path) -> None:
-    """As at the end of a session in a terminal."""
+    """As when somebody presses Ctrl+C."""
     command = (*A2A_SCRIBE, 'serve', 'agent:Upper', '--port', '0')
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with start(folder, command) as process:
         assert process.stdout is not None
         assert process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=TOO_LONG) == ('', '')
     assert process.returncode == 0
+
+
+def stop_when_it_works(process: 'subprocess.Popen[str]') -> None:
+    """Tells the server to stop in the middle of a task."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == 'working\n'
+    process.send_signal(signal.SIGTERM)
+
+
+async def test_who_waits_at_the_stop_is_answered(folder: Path) -> None:
+    """With the task as it is recorded: failed, because the server stopped."""
+    command = (*A2A_SCRIBE, 'serve', 'agent:Endless', '--port', '0')
+    brief = {**os.environ, 'A2A_SCRIBE_DRAIN_DEADLINE': '0.1'}
+    process = start(folder, command, brief)
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        async with client_of(url) as client, anyio.create_task_group() as group:
+            group.start_soon(anyio.to_thread.run_sync, stop_when_it_works, process)
+            message = Message(role=Role.ROLE_USER, message_id='m', parts=[Part(text='hello')])
+            [event] = [event async for event in client.send_message(SendMessageRequest(message=message))]
+        assert event.task.status.state == TaskState.TASK_STATE_FAILED
+        assert 'stopped' in event.task.status.message.parts[0].text
+        assert process.communicate(timeout=TOO_LONG) == ('', '')
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 WRONG = {

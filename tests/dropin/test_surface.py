@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from a2a.server.request_handlers import DefaultRequestHandlerV2, RequestHandler
 from a2a.server.tasks import DatabaseTaskStore, InMemoryTaskStore, TaskStore
+from a2a.types.a2a_pb2 import SubscribeToTaskRequest
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.dropin.kit import Echo, handlers, new_card, stores
+from tests.dropin.kit import Echo, call, handlers, new_card, request, stores
 
 PAIRS: list[tuple[Any, Any]] = [
     (DefaultRequestHandlerV2, handlers.DefaultRequestHandler),
@@ -61,10 +62,15 @@ def test_nothing_is_left_abstract(interface: type) -> None:
 
 
 def test_what_is_a_coroutine_there_is_one_here() -> None:
-    for name in public(dir(RequestHandler)):
-        theirs, ours = getattr(DefaultRequestHandlerV2, name), getattr(handlers.DefaultRequestHandler, name)
-        kinds = [(inspect.iscoroutinefunction(item), inspect.isasyncgenfunction(item)) for item in (theirs, ours)]
-        assert kinds[0] == kinds[1], name
+    for name in public(vars(RequestHandler)):
+        theirs, ours = getattr(RequestHandler, name), getattr(handlers.DefaultRequestHandler, name)
+        assert inspect.iscoroutinefunction(theirs) == inspect.iscoroutinefunction(ours), name
+
+
+def test_what_streams_there_gives_a_generator_here() -> None:
+    handler = handlers.DefaultRequestHandler(Echo(), stores.InMemoryTaskStore(), new_card())
+    assert inspect.isasyncgen(handler.on_message_send_stream(request('hi'), call()))
+    assert inspect.isasyncgen(handler.on_subscribe_to_task(SubscribeToTaskRequest(id='unknown'), call()))
 
 
 def test_a_handler_shows_its_parts() -> None:

@@ -1,4 +1,4 @@
-"""What the arguments of `a2a-scribe serve` name: an executor in the user's code, and its card.
+"""What the arguments of `a2a-scribe serve` name: an executor in the user's code, its card, and a database's folder.
 
 Called by the command. Every way in which a user can name the wrong thing ends as a `SettingsError` of one line that
 says which thing it was, whatever the user's own code raised.
@@ -12,6 +12,8 @@ from pathlib import Path
 from a2a.server.agent_execution import AgentExecutor
 from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentSkill
 from google.protobuf import json_format
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from a2a_scribe.errors import SettingsError
 
@@ -103,3 +105,19 @@ def make_card(executor: AgentExecutor) -> AgentCard:
         default_output_modes=['text/plain'],
         skills=[AgentSkill(id=name.lower(), name=name, description=description, tags=['agent'])],
     )
+
+
+def check_folder(database: str) -> None:
+    """Looks for the folder of an SQLite file, which SQLite only calls a file that cannot be opened.
+
+    Raises:
+        SettingsError: There is no such folder.
+    """
+    try:
+        url = make_url(database)
+    except ArgumentError:
+        return
+    if url.get_backend_name() != 'sqlite' or not url.database or url.database.startswith((':', 'file:')):
+        return
+    if not (folder := Path(url.database).parent).is_dir():
+        raise SettingsError(f'there is no folder {str(folder)!r} for the database')

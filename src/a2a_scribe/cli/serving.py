@@ -8,8 +8,11 @@ import os
 import sys
 from pathlib import Path
 
-from a2a_scribe.cli.loading import load_card, load_executor, make_card
-from a2a_scribe.errors import ScribeError
+from sqlalchemy.engine import make_url
+
+from a2a_scribe.cli.loading import check_folder, load_card, load_executor, make_card
+from a2a_scribe.errors import EnvironmentFault, ScribeError
+from a2a_scribe.journal.opening import MEMORY
 from a2a_scribe.server import serve
 
 FAILED = 2
@@ -25,6 +28,7 @@ def serve_executor(
     try:
         executor = load_executor(target)
         agent_card = load_card(card) if card else make_card(executor)
+        check_folder(database)
         serve(
             executor,
             agent_card,
@@ -35,7 +39,17 @@ def serve_executor(
             url=url,
             on_ready=lambda place: print(f'a2a-scribe: serving {agent_card.name} at {place}', flush=True),
         )
+    except EnvironmentFault as error:
+        return _refuse(f'the database {_shown(database)} cannot be used: {error}')
     except ScribeError as error:
-        print(f'a2a-scribe: {error}', file=sys.stderr)
-        return FAILED
+        return _refuse(str(error))
     return 0
+
+
+def _shown(database: str) -> str:
+    return database if database == MEMORY else make_url(database).render_as_string(hide_password=True)
+
+
+def _refuse(problem: str) -> int:
+    print(f'a2a-scribe: {" ".join(problem.split())}', file=sys.stderr)
+    return FAILED

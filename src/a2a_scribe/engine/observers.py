@@ -77,12 +77,14 @@ class TurnObserver:
         """
         with self._reading.hub.bell(self.task_id) as bell:
             while True:
-                for record in await self._cursor.read():
+                records = await self._cursor.read()
+                for record in records:
                     if self._ends_turn(record) or (self._started and _state(record) in INTERRUPTED):
                         return await self._current()
                 if self._reply is not None:
                     return self._reply
-                await self._wait(bell)
+                if not records:
+                    await self._wait(bell)
 
     async def first(self) -> Task | Message:
         """Waits for the first durable Task or Message. Raises as `answer`."""
@@ -100,7 +102,8 @@ class TurnObserver:
         """Yields the Task first, then the turn's events, to a terminal state or the turn's end. Raises as `answer`."""
         with self._reading.hub.bell(self.task_id) as bell:
             while True:
-                for record in await self._cursor.read():
+                records = await self._cursor.read()
+                for record in records:
                     just_started = not self._started
                     over = self._ends_turn(record)
                     if just_started and self._started:
@@ -112,7 +115,8 @@ class TurnObserver:
                 if self._reply is not None:
                     yield self._reply
                     return
-                await self._wait(bell)
+                if not records:
+                    await self._wait(bell)
 
     @property
     def _reply(self) -> Message | None:

@@ -240,7 +240,10 @@ class TurnRunner:
 
     def _conclude_failed(self, turn: Turn, error: BaseException) -> None:
         writer = turn.writer
-        logger.error('The agent failed at task %s', writer.task_id, exc_info=error)
+        if isinstance(error, asyncio.CancelledError):
+            logger.warning('The agent was interrupted at task %s', writer.task_id)
+        else:
+            logger.error('The agent failed at task %s', writer.task_id, exc_info=error)
         note = printable(''.join(traceback.format_exception(error)))
         if writer.projection is None:
             writer.record(create_task(turn.facts, writer.now()))

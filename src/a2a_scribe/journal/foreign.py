@@ -76,7 +76,7 @@ class ForeignJournal:
 
     async def commit(self, group: Group) -> Receipt:
         """Saves the newest state of each task, then shows the records."""
-        if not self._memory.has_receipt(group):
+        if self._memory.admit(group) is None:
             for write in group.writes:
                 if isinstance(write, Accept | Claim):
                     await self._adopt(write.task_id, write.caller)

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from a2a_scribe.core.projection import Projection, fold
 from a2a_scribe.core.records import Record, TaskReplaced, encode
-from a2a_scribe.errors import NodeFencedError, TaskConflictError
+from a2a_scribe.errors import JournalRefusedError, NodeFencedError, TaskConflictError
 from a2a_scribe.journal.decisions import decide_accept, decide_claim, hand_over, refusal_to_replace, starting_record
 from a2a_scribe.journal.port import (
     Accept,
@@ -61,7 +61,7 @@ class MemoryJournal:
 
     async def register(self, node: NodeRow) -> None:
         """Makes a node known and alive."""
-        self._receipts[node.node_id] = (0, None)
+        self._receipts.setdefault(node.node_id, (0, None))
 
     def declare_dead(self, node_id: NodeId) -> None:
         """Fences a node, as another node would that finds it silent."""
@@ -69,15 +69,39 @@ class MemoryJournal:
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically."""
-        if group.node in self._dead or group.node not in self._receipts:
-            raise NodeFencedError
-        number, receipt = self._receipts[group.node]
-        if number == group.number and receipt is not None:
+        receipt = self.admit(group)
+        if receipt is not None:
             return receipt
         written = [self._write(write, group) for write in group.writes]
         receipt = Receipt([self._append(append, group) for append in group.appends], written)
         self._receipts[group.node] = (group.number, receipt)
         return receipt
+
+    def admit(self, group: Group) -> Receipt | None:
+        """Lets a group pass the fence; returns its receipt if it has been written already.
+
+        Raises:
+            NodeFencedError: The node is not alive, or has written later groups.
+            JournalRefusedError: The group would write a task or a record over another.
+        """
+        if group.node in self._dead or group.node not in self._receipts:
+            raise NodeFencedError
+        number, receipt = self._receipts[group.node]
+        if number == group.number and receipt is not None:
+            return receipt
+        if number >= group.number:
+            raise NodeFencedError
+        for append in group.appends:
+            self._refuse_to_overwrite(append)
+        return None
+
+    def _refuse_to_overwrite(self, append: Append) -> None:
+        task_id = append.row.task_id
+        if append.born and task_id in self._rows:
+            raise JournalRefusedError(f'there is a task {task_id} already')
+        known = self._records.get(task_id)
+        if known and append.records and append.records[0].seq <= known[-1].seq:
+            raise JournalRefusedError(f'task {task_id} has a record {append.records[0].seq} already')
 
     def _append(self, append: Append, group: Group) -> AppendResult:
         task_id = append.row.task_id
@@ -86,7 +110,7 @@ class MemoryJournal:
         if append.snapshot is not None:
             self._snapshots[task_id] = (append.row.seq, append.snapshot)
         for config in append.configs:
-            self._configs[task_id][config.id] = config
+            self._configs[task_id][config.id] = _copy(config)
         if append.row.state in TERMINAL:
             self._inbox.pop(task_id, None)
         if not append.ends_turn:
@@ -111,7 +135,7 @@ class MemoryJournal:
                     self._rows[write.task_id] = result.row
                 return result
             case PutConfig(_, config):
-                self._configs[config.task_id][config.id] = config
+                self._configs[config.task_id][config.id] = _copy(config)
             case DropConfig(task_id, config_id):
                 self._configs[task_id].pop(config_id, None)
         return Done()
@@ -126,11 +150,6 @@ class MemoryJournal:
         elif isinstance(result, Queued):
             self._inbox[accept.task_id].append(accept)
         return result
-
-    def has_receipt(self, group: Group) -> bool:
-        """Whether the group has been written."""
-        number, receipt = self._receipts.get(group.node, (0, None))
-        return number == group.number and receipt is not None
 
     def row(self, task_id: str) -> TaskRow | None:
         """Returns a task's row, whoever asks."""

@@ -4,10 +4,11 @@ Called by `serve`. The socket is bound before anything else is set up, so a take
 can be named in the card; a signal ends the serving and nothing more, so whoever serves can still close the handler.
 """
 
+import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp
 from a2a_scribe.errors import SettingsError
 
 BACKLOG = 2048
+Stop = Callable[[], Awaitable[None]]
 EVERY_ADDRESS = ('', '0.0.0.0', '::')
 
 
@@ -45,30 +47,38 @@ def reachable(host: str) -> str:
     return '::1' if ':' in host else '127.0.0.1'
 
 
-async def serve_http(app: ASGIApp, listener: socket.socket, drain: int, ready: Callable[[], None]) -> None:
-    """Serves until SIGINT or SIGTERM, then lets requests end for `drain` seconds; the caller has opened the app.
+async def serve_http(
+    app: ASGIApp, listener: socket.socket, patience: int, on_ready: Callable[[], None], on_stop: Stop
+) -> None:
+    """Serves an app that is open already, until SIGINT or SIGTERM.
 
     Args:
         app: What to serve.
         listener: A bound socket; closed in the end.
-        drain: Seconds.
-        ready: Called once connections are taken and signals are listened to.
+        patience: Seconds after which requests that are still being answered are cut off.
+        on_ready: Called once connections are taken and signals are listened to.
+        on_stop: Called when no more connections are taken; brings the requests that wait for something to an answer.
     """
     config = uvicorn.Config(
-        app, lifespan='off', ws='none', log_config=None, access_log=False, timeout_graceful_shutdown=drain
+        app, lifespan='off', ws='none', log_config=None, access_log=False, timeout_graceful_shutdown=patience
     )
-    await _Server(config, ready).serve(sockets=[listener])
+    await _Server(config, on_ready, on_stop).serve(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Stop) -> None:
         super().__init__(config)
-        self._ready = ready
+        self._on_ready = on_ready
+        self._on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Says so when it is done."""
         await super().startup(sockets)
-        self._ready()
+        self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Has what requests wait for come to an end while it waits for the requests."""
+        await asyncio.gather(super().shutdown(sockets), self._on_stop())
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

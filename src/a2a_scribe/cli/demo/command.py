@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
-from a2a.client import ClientConfig, ClientFactory
+from a2a.client import A2AClientError, ClientConfig, ClientFactory
 from a2a.types.a2a_pb2 import Task
+from a2a.utils.errors import A2AError
 from rich.console import Console
 from rich.text import Text
 
@@ -44,7 +45,7 @@ def show_demo() -> int:
     with tempfile.TemporaryDirectory(prefix='a2a-scribe-demo-') as folder:
         try:
             is_right = asyncio.run(_show(console, Path(folder)))
-        except (ServerProcessError, TimeoutError, httpx.HTTPError) as error:
+        except (ServerProcessError, TimeoutError, A2AError, A2AClientError, httpx.HTTPError) as error:
             console.print(Text(f'the demonstration broke off: {error or type(error).__name__}', style='bold red'))
             return 1
     show_end(console, is_right=is_right, seconds=clock.monotonic() - began)

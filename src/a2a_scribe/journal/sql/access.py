@@ -9,24 +9,27 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from a2a_scribe.errors import JournalBusyError, ScribeError
+from a2a_scribe.errors import JournalBusyError
 from a2a_scribe.journal.sql.dialects import (
     DATABASE_ERRORS,
-    begin_writing,
     check_dialect,
     is_sqlite,
-    prepare,
     shares_one_connection,
     translate,
 )
+from a2a_scribe.journal.sql.running import Running
 
 T = TypeVar('T')
-Work = Callable[[AsyncConnection], Awaitable[T]]
+Work = Callable[[Running], Awaitable[T]]
 
 OPENING_ATTEMPTS, OPENING_PAUSE = 600, 0.05
 """How often, and after how many seconds, the schema of a busy SQLite file is tried again."""
+
+TURNSTILES: WeakKeyDictionary[Engine, WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+"""By engine and loop: journals that share an engine with one connection only must not mix their transactions."""
 
 
 class Access:
@@ -43,7 +46,7 @@ class Access:
         self._deadline = deadline
         self._sqlite = is_sqlite(engine)
         self._opened_on: asyncio.AbstractEventLoop | None = None
-        self._turnstiles: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._turnstiles = TURNSTILES.setdefault(engine.sync_engine, WeakKeyDictionary())
         self._exclusive = shares_one_connection(engine)
 
     async def open_once(self, work: Work[None]) -> None:
@@ -96,24 +99,32 @@ class Access:
 
     async def _plain(self, work: Work[T]) -> T:
         async with self.engine.connect() as connection:
-            await prepare(connection)
-            return await work(connection)
+            running = Running(connection)
+            await running.prepare()
+            return await work(running)
 
     async def _transaction(self, work: Work[T]) -> T:
         async with self.engine.connect() as connection:
+            running = Running(connection)
             try:
-                await prepare(connection)
-                await begin_writing(connection)
-                result = await work(connection)
-                await connection.commit()
-            except ScribeError:
-                await connection.rollback()
+                await running.prepare()
+                await running.begin_writing()
+                result = await work(running)
+                await running.commit()
+            except Exception:
+                await self._undo(running)
                 raise
             except BaseException:
-                if not self._sqlite:
-                    await connection.invalidate()
+                await connection.invalidate()
                 raise
             return result
+
+    async def _undo(self, running: Running) -> None:
+        """Ends a failed transaction; a connection that cannot even do that is not used again."""
+        try:
+            await running.rollback()
+        except DATABASE_ERRORS:
+            await running.connection.invalidate()
 
     async def _guarded(self, errand: Awaitable[T]) -> T:
         try:

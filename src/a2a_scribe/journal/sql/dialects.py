@@ -17,7 +17,6 @@ from a2a_scribe.errors import (
 )
 
 SUPPORTED = ('sqlite', 'postgresql')
-PREPARED = 'a2a_scribe.prepared'
 
 SCHEMA_LOCK = 0x5C71BE
 """The key of the advisory lock under which PostgreSQL's schema is brought up to date."""
@@ -52,23 +51,6 @@ def shares_one_connection(engine: AsyncEngine) -> bool:
     return isinstance(engine.sync_engine.pool, StaticPool | SingletonThreadPool)
 
 
-async def prepare(connection: AsyncConnection) -> None:
-    """Makes a connection durable: once for each connection of the pool."""
-    if connection.dialect.name != 'sqlite' or connection.sync_connection is None:
-        return
-    known = connection.sync_connection.info
-    if PREPARED not in known:
-        await connection.exec_driver_sql('PRAGMA journal_mode=WAL')
-        await connection.exec_driver_sql('PRAGMA synchronous=FULL')
-        known[PREPARED] = True
-
-
-async def begin_writing(connection: AsyncConnection) -> None:
-    """Begins a transaction that will write: SQLite must not find out halfway that another one was faster."""
-    if connection.dialect.name == 'sqlite':
-        await connection.exec_driver_sql('BEGIN IMMEDIATE')
-
-
 async def lock_schema(connection: AsyncConnection) -> None:
     """Begins a transaction in which nobody else changes the schema."""
     if connection.dialect.name == 'sqlite':
@@ -79,20 +61,21 @@ async def lock_schema(connection: AsyncConnection) -> None:
 
 def translate(error: Exception) -> EnvironmentFault:
     """Returns a driver's error as ours: whether it makes sense to try again."""
-    if isinstance(error, DBAPIError) and _sqlite_code(error) in BUSY_SQLITE:
+    code = _sqlite_code(error)
+    if code in BUSY_SQLITE:
         return JournalBusyError(_first_line(error))
+    if code is not None:
+        kind = JournalRefusedError if code in REFUSED_SQLITE else JournalUnavailableError
+        return kind(_first_line(error))
     refused = isinstance(error, DBAPIError) and not error.connection_invalidated and _is_refused(error)
     refused = refused or not isinstance(
         error, DBAPIError | DisconnectionError | PoolTimeoutError | OSError | TimeoutError
     )
-    kind = JournalRefusedError if refused else JournalUnavailableError
-    return kind(f'{type(error).__name__}: {_first_line(error)}')
+    fault = JournalRefusedError if refused else JournalUnavailableError
+    return fault(f'{type(error).__name__}: {_first_line(error)}')
 
 
 def _is_refused(error: DBAPIError) -> bool:
-    code = _sqlite_code(error)
-    if code is not None:
-        return code in REFUSED_SQLITE
     original: object = error.orig
     while original is not None:
         sqlstate = getattr(original, 'sqlstate', None)
@@ -102,9 +85,9 @@ def _is_refused(error: DBAPIError) -> bool:
     return isinstance(error, IntegrityError)
 
 
-def _sqlite_code(error: DBAPIError) -> int | None:
+def _sqlite_code(error: Exception) -> int | None:
     """Returns the primary result code of SQLite, `None` if the error is not SQLite's."""
-    code = getattr(error.orig, 'sqlite_errorcode', None)
+    code = getattr(error.orig if isinstance(error, DBAPIError) else error, 'sqlite_errorcode', None)
     return code & 0xFF if isinstance(code, int) else None
 
 
@@ -113,5 +96,5 @@ def _first_line(error: Exception) -> str:
     return str(cause).partition('\n')[0]
 
 
-DATABASE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
+DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError)
 """What drivers and pools raise."""

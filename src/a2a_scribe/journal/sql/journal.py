@@ -1,24 +1,28 @@
 """The SQL adapter: the port's methods, each a few statements on `Access`."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from sqlalchemy import Connection, func, inspect, select, table
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from a2a_scribe.core.records import Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.port import Caller, Group, NodeRow, Receipt, StoredTask, TaskPage
+from a2a_scribe.journal.port import Caller, Group, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
-from a2a_scribe.journal.sql.listing import count_of, page_of
+from a2a_scribe.journal.sql.listing import count_of, page_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
 from a2a_scribe.journal.sql.resolving import GroupResolver
+from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import statements_of
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX, tables_of
 from a2a_scribe.journal.sql.writing import AlreadyWritten, GroupWriter
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.states import TERMINAL
-from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificationConfig
+from a2a_scribe.protocol.types import ListTasksRequest, Scope, Task, TaskPushNotificationConfig
 
 
 class SqlJournal:
@@ -42,8 +46,8 @@ class SqlJournal:
         """Brings the schema up to date, once per loop."""
         await self._access.open_once(self._migrate)
 
-    async def _migrate(self, connection: AsyncConnection) -> None:
-        await bring_up_to_date(connection, self._prefix, create=self._create)
+    async def _migrate(self, running: Running) -> None:
+        await bring_up_to_date(running.connection, self._prefix, create=self._create)
 
     async def close(self) -> None:
         """Gives the database back; the engine stays its user's."""
@@ -52,11 +56,11 @@ class SqlJournal:
     async def count_in(self, table_name: str) -> int:
         """Returns how many rows a table has that is not ours, 0 if there is none."""
 
-        async def work(connection: AsyncConnection) -> int:
-            if not await connection.run_sync(_has_table, table_name):
+        async def work(running: Running) -> int:
+            if not await running.connection.run_sync(_has_table, table_name):
                 return 0
-            count = await connection.execute(select(func.count()).select_from(table(table_name)))
-            return count.scalar_one()
+            ((count,),) = await running.query(select(func.count()).select_from(table(table_name)))
+            return int(count)
 
         return await self._access.read(work)
 
@@ -71,21 +75,20 @@ class SqlJournal:
             'state': 'alive',
         }
 
-        async def work(connection: AsyncConnection) -> None:
-            known = await connection.execute(self._statements.node_state, {'node': node.node_id})
-            if known.first() is None:
-                await connection.execute(self._statements.insert_node, [values])
+        async def work(running: Running) -> None:
+            if not await running.rows(self._statements.node_state, {'node': node.node_id}):
+                await running.change(self._statements.insert_node, values)
 
         await self._access.write(work)
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group in one transaction."""
 
-        async def work(connection: AsyncConnection) -> Receipt:
-            return await GroupWriter(connection, self._statements, group).run()
+        async def work(running: Running) -> Receipt:
+            return await GroupWriter(running, self._statements, group).run()
 
-        async def resolve(connection: AsyncConnection) -> Receipt:
-            return await GroupResolver(connection, self._statements, group).run()
+        async def resolve(running: Running) -> Receipt:
+            return await GroupResolver(running, self._statements, group).run()
 
         try:
             return await self._access.write(work)
@@ -95,39 +98,40 @@ class SqlJournal:
     async def has_task(self, task_id: str, caller: Caller) -> bool:
         """Whether the task exists for the caller."""
 
-        async def work(connection: AsyncConnection) -> bool:
-            found = (await connection.execute(self._statements.read_row, {'the_id': task_id})).one_or_none()
-            return found is not None and caller.sees(rows.task_row(found).scope)
+        async def work(running: Running) -> bool:
+            found = await running.rows(self._statements.read_row, {'the_id': task_id})
+            return any(caller.sees(rows.task_row(row).scope) for row in found)
 
         return await self._access.read(work)
 
     async def read_task(self, task_id: str, caller: Caller) -> StoredTask | None:
         """Returns a task that `caller` sees."""
 
-        async def work(connection: AsyncConnection) -> StoredTask | None:
-            stored = await self._stored(connection, task_id)
+        async def work(running: Running) -> StoredTask | None:
+            stored = await self._stored(running, task_id)
             return stored if stored is not None and caller.sees(stored.row.scope) else None
 
         return await self._access.read(work)
 
-    async def _stored(self, connection: AsyncConnection, task_id: str) -> StoredTask | None:
+    async def _stored(self, running: Running, task_id: str) -> StoredTask | None:
         """Reads the row, then the records up to its seq: they never change, so no snapshot transaction is needed."""
-        found = (await connection.execute(self._statements.read_task, {'the_id': task_id})).one_or_none()
-        if found is None:
+        found = await running.rows(self._statements.read_task, {'the_id': task_id})
+        if not found:
             return None
-        row, snapshot, snapshot_seq = rows.task_row(found[: rows.ROW_WIDTH]), found.snapshot, found.snapshot_seq
+        *columns, snapshot, snapshot_seq = found[0]
+        row = rows.task_row(columns)
         tail: list[Record] = []
         if row.seq > snapshot_seq:
             key = {'the_id': task_id, 'after': snapshot_seq, 'the_limit': row.seq - snapshot_seq}
-            tail = [rows.record(entry) for entry in await connection.execute(self._statements.read_records, key)]
+            tail = [rows.record(entry) for entry in await running.rows(self._statements.read_records, key)]
         return rows.stored_task(row, None if snapshot is None else bytes(snapshot), tail)
 
     async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
         """Returns the records after `after`."""
         key = {'the_id': task_id, 'after': after, 'the_limit': limit}
 
-        async def work(connection: AsyncConnection) -> list[Record]:
-            return [rows.record(entry) for entry in await connection.execute(self._statements.read_records, key)]
+        async def work(running: Running) -> list[Record]:
+            return [rows.record(entry) for entry in await running.rows(self._statements.read_records, key)]
 
         return await self._access.read(work)
 
@@ -136,34 +140,35 @@ class SqlJournal:
         position = decode_token(query.page_token)
         size = query.page_size or DEFAULT_PAGE_SIZE
 
-        async def work(connection: AsyncConnection) -> TaskPage:
-            total = (await connection.execute(count_of(self._tables, caller, query))).scalar_one()
-            page = page_of(self._tables, caller, query, position, size + 1)
-            found = list(await connection.execute(page))
-            behind = [entry.id for entry in found[:size] if entry.seq > entry.snapshot_seq]
-            tails = await connection.execute(self._statements.read_tails, {'task_ids': behind}) if behind else ()
-            tail_of = rows.by_task([rows.record(entry) for entry in tails])
-            tasks = []
-            for entry in found[:size]:
-                snapshot = None if entry.snapshot is None else bytes(entry.snapshot)
-                stored = rows.stored_task(
-                    rows.task_row(entry[: rows.ROW_WIDTH]),
-                    snapshot,
-                    [part for part in tail_of.get(entry.id, ()) if part.seq <= entry.seq],
-                )
-                if stored is not None:
-                    tasks.append(stored.projection.to_task())
-            last = found[size - 1] if len(found) > size else None
-            token = '' if last is None else encode_token(PagePosition(last.status_time, last.id))
+        async def work(running: Running) -> TaskPage:
+            ((total,),) = await running.query(count_of(self._tables, caller, query))
+            found = await running.query(page_of(self._tables, caller, query, position, size + 1))
+            tasks = await self._tasks_of(running, found[:size])
+            last = rows.task_row(found[size - 1][: rows.ROW_WIDTH]) if len(found) > size else None
+            token = '' if last is None else encode_token(PagePosition(last.status_time, last.task_id))
             return TaskPage(tasks, token, total)
 
         return await self._access.read(work)
 
+    async def _tasks_of(self, running: Running, found: Sequence[Sequence[Any]]) -> list[Task]:
+        """Folds the tasks of a page, with one more query for what came after their snapshots."""
+        heads = [(rows.task_row(columns), snapshot, snapshot_seq) for *columns, snapshot, snapshot_seq in found]
+        behind = [(row.task_id, snapshot_seq, row.seq) for row, _, snapshot_seq in heads if row.seq > snapshot_seq]
+        tails = await running.query(tails_of(self._tables, behind)) if behind else ()
+        tail_of = rows.by_task([rows.record(entry) for entry in tails])
+        tasks = []
+        for row, snapshot, _ in heads:
+            tail = tail_of.get(row.task_id, ())
+            stored = rows.stored_task(row, None if snapshot is None else bytes(snapshot), tail)
+            if stored is not None:
+                tasks.append(stored.projection.to_task())
+        return tasks
+
     async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
         """Returns a task's push configs in the order of their ids."""
 
-        async def work(connection: AsyncConnection) -> list[TaskPushNotificationConfig]:
-            found = await connection.execute(self._statements.read_configs, {'the_id': task_id})
+        async def work(running: Running) -> list[TaskPushNotificationConfig]:
+            found = await running.rows(self._statements.read_configs, {'the_id': task_id})
             return [rows.config_of(body) for (body,) in found]
 
         return await self._access.read(work)
@@ -171,41 +176,40 @@ class SqlJournal:
     async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
         """Stores a whole task from outside a turn: claim, one record, release, in one transaction."""
 
-        async def work(connection: AsyncConnection) -> None:
-            await connection.execute(self._statements.lock_tasks, {'task_ids': [task.id]})
-            stored = await self._stored(connection, task.id)
+        async def work(running: Running) -> None:
+            await running.rows(self._statements.lock_tasks, {'task_ids': [task.id]})
+            stored = await self._stored(running, task.id)
             if stored is not None:
                 refusal = refusal_to_replace(stored.row, stored.projection.to_task(), task, caller)
                 if refusal:
                     raise TaskConflictError(f'task {task.id} cannot be stored: {refusal}')
                 if stored.row.state in TERMINAL:
                     return
-            before = None if stored is None else stored.row
-            row = row_of_task(task, caller.scope if before is None else before.scope, before, now)
-            kind, body = encode(TaskReplaced(task))
-            entry = Record(task.id, row.seq, kind, body, now, None)
-            await connection.execute(self._statements.insert_records, [rows.record_values(entry)])
-            if before is None:
-                await connection.execute(self._statements.insert_tasks, [rows.new_task_values(row, None, 0)])
-            else:
-                snapshot = {'new_snapshot': None, 'new_snapshot_seq': row.seq - 1}
-                changed = rows.changed_task_values(row) | snapshot
-                await connection.execute(self._statements.update_tasks_and_snapshots, [changed])
+            await self._replace(running, task, caller.scope, None if stored is None else stored.row, now)
 
         await self._access.write(work)
+
+    async def _replace(self, running: Running, task: Task, scope: Scope, before: TaskRow | None, now: int) -> None:
+        row = row_of_task(task, scope if before is None else before.scope, before, now)
+        kind, body = encode(TaskReplaced(task))
+        await running.insert_records(self._statements.insert_records, [Record(task.id, row.seq, kind, body, now, None)])
+        if before is None:
+            await running.change(self._statements.insert_tasks, rows.new_task_values(row, None, 0))
+        else:
+            await running.change(self._statements.replace_task, rows.replaced_task_values(row))
 
     async def delete_task(self, task_id: str, caller: Caller) -> bool:
         """Deletes a task with all that belongs to it."""
 
-        async def work(connection: AsyncConnection) -> bool:
-            locked = await connection.execute(self._statements.lock_tasks, {'task_ids': [task_id]})
+        async def work(running: Running) -> bool:
+            locked = await running.rows(self._statements.lock_tasks, {'task_ids': [task_id]})
             row = next(iter(map(rows.task_row, locked)), None)
             if row is None or not caller.sees(row.scope):
                 return False
             if row.node is not None:
                 raise TaskConflictError(f'task {task_id} cannot be deleted: the agent is working on it')
             for statement in self._statements.delete_task:
-                await connection.execute(statement, {'the_id': task_id})
+                await running.change(statement, {'the_id': task_id})
             return True
 
         return await self._access.write(work)

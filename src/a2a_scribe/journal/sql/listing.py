@@ -1,5 +1,6 @@
 """ListTasks in SQL: filters, order and pages are the database's work (A2A 1.0, section 3.1.4)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select
@@ -29,6 +30,19 @@ def page_of(
         same_time = and_(columns.status_time == time, columns.id < task_id)
         statement = statement.where(columns.status_time <= time, or_(columns.status_time < time, same_time))
     return statement.order_by(columns.status_time.desc(), columns.id.desc()).limit(size)
+
+
+def tails_of(tables: Tables, behind: Sequence[tuple[str, int, int]]) -> Select[Any]:
+    """Returns the statement for the records of tasks, given as id, snapshot's seq and seq, after their snapshots.
+
+    Later records and snapshots may be there already; records never change, so the page stays as of one moment.
+    """
+    columns = tables.records.c
+    of_tasks = [
+        and_(columns.task_id == task_id, columns.seq > snapshot_seq, columns.seq <= seq)
+        for task_id, snapshot_seq, seq in behind
+    ]
+    return select(tables.records).where(or_(*of_tasks)).order_by(columns.task_id, columns.seq)
 
 
 def _filters(tables: Tables, caller: Caller, query: ListTasksRequest) -> list[ColumnElement[bool]]:

@@ -3,8 +3,6 @@
 The group is this node's newest, and nobody else moves a task that the node owns; so the rows tell.
 """
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from a2a_scribe.core.records import TURN_STARTED, decode_turn_started
 from a2a_scribe.journal.port import (
     Accept,
@@ -25,6 +23,7 @@ from a2a_scribe.journal.port import (
     WriteResult,
 )
 from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
 
 LOOK_AHEAD = 10_000
@@ -34,11 +33,13 @@ LOOK_AHEAD = 10_000
 class GroupResolver:
     """Finds out what became of one group."""
 
-    def __init__(self, connection: AsyncConnection, statements: Statements, group: Group) -> None:
+    def __init__(self, running: Running, statements: Statements, group: Group) -> None:
         """Reads on a connection."""
-        self._connection = connection
+        self._running = running
         self._statements = statements
         self._group = group
+        self._owned = {append.row.task_id for append in group.appends}
+        """Tasks that were the node's before anything was judged: no message can have claimed them."""
 
     async def run(self) -> Receipt:
         """Returns the receipt that was lost."""
@@ -53,7 +54,7 @@ class GroupResolver:
         if row is None or row.node != self._group.node or row.open_turn is None:
             return Released()
         key = {'the_id': append.row.task_id, 'after': append.row.seq, 'the_limit': 1}
-        started = (await self._connection.execute(self._statements.read_records, key)).one()
+        (started,) = await self._running.rows(self._statements.read_records, key)
         return NextTurn(rows.record(started))
 
     async def _written(self, write: Write) -> WriteResult:
@@ -62,27 +63,32 @@ class GroupResolver:
                 return await self._accepted(write)
             case Claim(task_id, _, expected_seq):
                 row = await self._row(task_id)
-                mine = row is not None and row.node == self._group.node and row.open_turn is None
-                return Claimed(row) if mine and row is not None and row.seq == expected_seq else Stale()
+                if row is None or not self._is_claimed(row) or row.open_turn is not None or row.seq != expected_seq:
+                    return Stale()
+                self._owned.add(row.task_id)
+                return Claimed(row)
             case _:
                 return Done()
 
     async def _accepted(self, accept: Accept) -> WriteResult:
         """A message that left no trace is judged anew: `Stale` makes the engine read and ask again."""
         row = await self._row(accept.task_id)
-        if row is not None and row.node == self._group.node and row.open_turn == accept.turn_id:
+        if row is not None and self._is_claimed(row) and row.open_turn == accept.turn_id:
             return Claimed(row)
-        waits = await self._connection.execute(self._statements.inbox_row_of_turn, {'the_turn': accept.turn_id})
-        if waits.first() is not None or await self._has_started(accept):
+        waits = await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': accept.turn_id})
+        if waits or await self._has_started(accept):
             return Queued()
         return Stale()
 
+    def _is_claimed(self, row: TaskRow) -> bool:
+        return row.node == self._group.node and row.task_id not in self._owned
+
     async def _has_started(self, accept: Accept) -> bool:
         key = {'the_id': accept.task_id, 'after': accept.expected_seq, 'the_limit': LOOK_AHEAD}
-        found = map(rows.record, await self._connection.execute(self._statements.read_records, key))
+        found = map(rows.record, await self._running.rows(self._statements.read_records, key))
         starts = (decode_turn_started(entry.body) for entry in found if entry.kind == TURN_STARTED)
         return any(start.turn_id == accept.turn_id for start in starts)
 
     async def _row(self, task_id: str) -> TaskRow | None:
-        found = (await self._connection.execute(self._statements.read_row, {'the_id': task_id})).one_or_none()
-        return None if found is None else rows.task_row(found)
+        found = await self._running.rows(self._statements.read_row, {'the_id': task_id})
+        return rows.task_row(found[0]) if found else None

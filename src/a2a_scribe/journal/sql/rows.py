@@ -79,9 +79,17 @@ def changed_task_values(row: TaskRow) -> dict[str, Any]:
     }
 
 
-def record_values(entry: Record) -> dict[str, Any]:
-    """Returns the columns of a record."""
-    return entry._asdict()
+def replaced_task_values(row: TaskRow) -> dict[str, Any]:
+    """Returns the columns of a task whose last record carries it whole; no older snapshot counts."""
+    return {
+        'the_id': row.task_id,
+        'new_context_id': row.context_id,
+        'new_state': int(row.state),
+        'new_status_time': row.status_time,
+        'new_seq': row.seq,
+        'new_snapshot': None,
+        'new_snapshot_seq': row.seq - 1,
+    }
 
 
 def inbox_values(task_id: str, turn_id: TurnId, kind: str, body: bytes, group: Group) -> dict[str, Any]:

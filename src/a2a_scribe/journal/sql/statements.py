@@ -40,11 +40,11 @@ class Statements:
     insert_records: Insert
     update_tasks: Update
     update_tasks_and_snapshots: Update
+    replace_task: Update
     lock_tasks: Select[Any]
     read_row: Select[Any]
     read_task: Select[Any]
     read_records: Select[Any]
-    read_tails: Select[Any]
     waiting: Select[Any]
     count_waiting: Select[Any]
     insert_inbox: Insert
@@ -70,6 +70,7 @@ def statements_of(prefix: str) -> Statements:
         insert_records=insert(records),
         update_tasks=_update_tasks(tables, with_snapshot=False),
         update_tasks_and_snapshots=_update_tasks(tables, with_snapshot=True),
+        replace_task=_replace_task(tables),
         lock_tasks=select(*row).where(tasks.c.id.in_(ids)).order_by(tasks.c.id).with_for_update(),
         read_row=select(*row).where(tasks.c.id == bindparam('the_id')),
         read_task=select(*row, tasks.c.snapshot, tasks.c.snapshot_seq).where(tasks.c.id == bindparam('the_id')),
@@ -78,12 +79,6 @@ def statements_of(prefix: str) -> Statements:
             .where(records.c.task_id == bindparam('the_id'), records.c.seq > bindparam('after'))
             .order_by(records.c.seq)
             .limit(bindparam('the_limit'))
-        ),
-        read_tails=(
-            select(records)
-            .join(tasks, tasks.c.id == records.c.task_id)
-            .where(records.c.task_id.in_(ids), records.c.seq > tasks.c.snapshot_seq)
-            .order_by(records.c.task_id, records.c.seq)
         ),
         waiting=(
             select(inbox.c.id, inbox.c.task_id, inbox.c.body).where(inbox.c.task_id.in_(ids)).order_by(inbox.c.id)
@@ -123,6 +118,14 @@ def _update_tasks(tables: Tables, *, with_snapshot: bool) -> Update:
     names = ['state', 'status_time', 'seq', 'node', 'epoch', 'open_turn', 'attempt']
     if with_snapshot:
         names += ['snapshot', 'snapshot_seq']
+    return _update(tables, names)
+
+
+def _replace_task(tables: Tables) -> Update:
+    return _update(tables, ['context_id', 'state', 'status_time', 'seq', 'snapshot', 'snapshot_seq'])
+
+
+def _update(tables: Tables, names: list[str]) -> Update:
     return (
         update(tables.tasks)
         .where(tables.tasks.c.id == bindparam('the_id'))

@@ -7,8 +7,6 @@ end, so that a message of the same transaction is seen by the turn's end.
 
 from dataclasses import replace
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from a2a_scribe.core.records import TURN_STARTED, Record
 from a2a_scribe.errors import NodeFencedError
 from a2a_scribe.journal.decisions import decide_accept, decide_claim, hand_over, starting_record
@@ -33,6 +31,7 @@ from a2a_scribe.journal.port import (
     without_owner,
 )
 from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
 from a2a_scribe.protocol.states import TERMINAL
 
@@ -44,9 +43,9 @@ class AlreadyWritten(Exception):
 class GroupWriter:
     """Writes one group."""
 
-    def __init__(self, connection: AsyncConnection, statements: Statements, group: Group) -> None:
+    def __init__(self, running: Running, statements: Statements, group: Group) -> None:
         """Works on a connection inside a writing transaction."""
-        self._connection = connection
+        self._running = running
         self._statements = statements
         self._group = group
         self._rows: dict[str, TaskRow] = {}
@@ -70,20 +69,19 @@ class GroupWriter:
 
     async def _pass_fence(self) -> None:
         group = self._group
-        passed = await self._connection.execute(self._statements.fence, {'node': group.node, 'number': group.number})
-        if passed.rowcount:
+        if await self._running.change(self._statements.fence, {'node': group.node, 'number': group.number}):
             return
-        state = (await self._connection.execute(self._statements.node_state, {'node': group.node})).one_or_none()
-        if state is not None and state.state == 'alive' and state.commit_no == group.number:
+        found = await self._running.rows(self._statements.node_state, {'node': group.node})
+        if list(map(tuple, found)) == [('alive', group.number)]:
             raise AlreadyWritten
         raise NodeFencedError
 
     async def _lock(self) -> None:
         judged = {write.task_id for write in self._group.writes if isinstance(write, Accept | Claim)}
-        if self._connection.dialect.name != 'sqlite' and (judged or any(map(_looks_at_inbox, self._group.appends))):
+        if not self._running.is_sqlite and (judged or any(map(_looks_at_inbox, self._group.appends))):
             judged |= {append.row.task_id for append in self._group.appends if not append.born}
         if judged:
-            found = await self._connection.execute(self._statements.lock_tasks, {'task_ids': sorted(judged)})
+            found = await self._running.rows(self._statements.lock_tasks, {'task_ids': sorted(judged)})
             self._rows = {row.task_id: row for row in map(rows.task_row, found)}
 
     async def _write(self, write: Write) -> WriteResult:
@@ -96,40 +94,38 @@ class GroupWriter:
                 return result
             case PutConfig(caller, config):
                 await self._drop_config(config.task_id, config.id)
-                values = rows.config_values(config, caller.scope, 0)
-                await self._connection.execute(self._statements.insert_configs, [values])
+                await self._running.change(self._statements.insert_configs, rows.config_values(config, caller.scope, 0))
             case DropConfig(task_id, config_id):
                 await self._drop_config(task_id, config_id)
         return Done()
 
     async def _drop_config(self, task_id: str, config_id: str) -> None:
         key = {'the_id': task_id, 'the_config': config_id}
-        await self._connection.execute(self._statements.delete_config, key)
+        await self._running.change(self._statements.delete_config, key)
 
     async def _accept(self, accept: Accept) -> WriteResult:
         row = self._rows.get(accept.task_id)
         waiting = 0
         if row is not None and row.node is not None:
-            count = await self._connection.execute(self._statements.count_waiting, {'the_id': accept.task_id})
-            waiting = count.scalar_one()
+            ((waiting,),) = await self._running.rows(self._statements.count_waiting, {'the_id': accept.task_id})
         result = decide_accept(row, accept, self._group.node, waiting)
         if isinstance(result, Claimed):
             self._records.append(starting_record(accept.task_id, result.row.seq, accept.body, self._group.now))
         elif isinstance(result, Queued):
             values = rows.inbox_values(accept.task_id, accept.turn_id, TURN_STARTED, accept.body, self._group)
-            await self._connection.execute(self._statements.insert_inbox, [values])
+            await self._running.change(self._statements.insert_inbox, values)
         await self._note_claim(result)
         return result
 
     async def _note_claim(self, result: WriteResult) -> None:
         if isinstance(result, Claimed):
             self._rows[result.row.task_id] = result.row
-            await self._connection.execute(self._statements.update_tasks, [rows.changed_task_values(result.row)])
+            await self._running.change(self._statements.update_tasks, rows.changed_task_values(result.row))
 
     async def _look_into_inbox(self) -> None:
         looking = [append.row.task_id for append in self._group.appends if _looks_at_inbox(append)]
         if looking:
-            found = await self._connection.execute(self._statements.waiting, {'task_ids': sorted(looking)})
+            found = await self._running.rows(self._statements.waiting, {'task_ids': sorted(looking)})
             for number, task_id, body in found:
                 self._waiting.setdefault(task_id, []).append((number, bytes(body)))
 
@@ -137,15 +133,14 @@ class GroupWriter:
         self._records += append.records
         waiting = self._waiting.get(append.row.task_id, [])
         if waiting and append.row.state in TERMINAL:
-            task_ids = {'task_ids': [append.row.task_id]}
-            await self._connection.execute(self._statements.delete_inbox_of, task_ids)
+            await self._running.change(self._statements.delete_inbox_of, {'task_ids': [append.row.task_id]})
             waiting = []
         if not append.ends_turn:
             return Continues()
         if not waiting:
             return Released()
         number, body = waiting[0]
-        await self._connection.execute(self._statements.delete_inbox_row, {'the_id': number})
+        await self._running.change(self._statements.delete_inbox_row, {'the_id': number})
         started = starting_record(append.row.task_id, append.row.seq + 1, body, self._group.now)
         self._records.append(started)
         self._rows[append.row.task_id] = hand_over(append, started)
@@ -163,16 +158,12 @@ class GroupWriter:
             else:
                 snapshot = {'new_snapshot': append.snapshot, 'new_snapshot_seq': snapshot_seq}
                 moved_with_snapshot.append(rows.changed_task_values(row) | snapshot)
-        statements = self._statements
-        for statement, values in (
-            (statements.insert_tasks, born),
-            (statements.insert_records, [rows.record_values(entry) for entry in self._records]),
-            (statements.update_tasks, moved),
-            (statements.update_tasks_and_snapshots, moved_with_snapshot),
-            (statements.insert_configs, self._born_configs()),
-        ):
-            if values:
-                await self._connection.execute(statement, values)
+        running, statements = self._running, self._statements
+        await running.change_many(statements.insert_tasks, born)
+        await running.insert_records(statements.insert_records, self._records)
+        await running.change_many(statements.update_tasks, moved)
+        await running.change_many(statements.update_tasks_and_snapshots, moved_with_snapshot)
+        await running.change_many(statements.insert_configs, self._born_configs())
 
     def _final_row(self, append: Append) -> TaskRow:
         if not append.ends_turn:

@@ -1,0 +1,140 @@
+"""Runs statements on one connection.
+
+Each statement that SQLAlchemy runs on SQLite crosses to the driver's thread three times (cursor, execute, close),
+which costs more than the statement. Where the driver is aiosqlite, statements are therefore compiled by SQLAlchemy and
+given to aiosqlite directly, one crossing each; everywhere else, and for lists of keys, SQLAlchemy runs them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import aiosqlite
+from sqlalchemy import Dialect, Executable
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql import ClauseElement
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from a2a_scribe.core.records import Record
+
+PREPARED = 'a2a_scribe.prepared'
+
+Parameters = Mapping[str, Any]
+
+
+class Running:
+    """One connection, for as long as somebody has it."""
+
+    __slots__ = ('_driver', 'connection')
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        """Finds out how the connection is to be used."""
+        self.connection = connection
+        driver = None
+        if connection.dialect.name == 'sqlite' and connection.sync_connection is not None:
+            driver = connection.sync_connection.connection.driver_connection
+        self._driver = driver if isinstance(driver, aiosqlite.Connection) else None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is SQLite."""
+        return self.connection.dialect.name == 'sqlite'
+
+    async def prepare(self) -> None:
+        """Makes a connection durable: once for each connection of the pool."""
+        if self.is_sqlite and self.connection.sync_connection is not None:
+            known = self.connection.sync_connection.info
+            if PREPARED not in known:
+                await self.connection.exec_driver_sql('PRAGMA journal_mode=WAL')
+                await self.connection.exec_driver_sql('PRAGMA synchronous=FULL')
+                known[PREPARED] = True
+
+    async def begin_writing(self) -> None:
+        """Begins a transaction that will write: SQLite must not find out halfway that another one was faster."""
+        if self._driver is not None:
+            await self._driver.execute('BEGIN IMMEDIATE')
+        elif self.is_sqlite:
+            await self.connection.exec_driver_sql('BEGIN IMMEDIATE')
+
+    async def commit(self) -> None:
+        """Ends the transaction and makes it durable."""
+        if self._driver is not None:
+            await self._driver.commit()
+        await self.connection.commit()
+
+    async def rollback(self) -> None:
+        """Ends the transaction and undoes it."""
+        if self._driver is not None:
+            await self._driver.rollback()
+        await self.connection.rollback()
+
+    async def query(self, statement: Executable) -> Sequence[Sequence[Any]]:
+        """Runs a query that was made for this call, and returns its rows."""
+        return (await self.connection.execute(statement)).all()
+
+    async def rows(self, statement: Executable, parameters: Parameters) -> Sequence[Sequence[Any]]:
+        """Runs a query and returns its rows, columns in the order of the statement."""
+        direct = self._compiled(statement)
+        if direct is None or self._driver is None:
+            return (await self.connection.execute(statement, parameters)).all()
+        return list(await self._driver.execute_fetchall(direct.sql, direct.values_of(parameters)))
+
+    async def change(self, statement: Executable, parameters: Parameters) -> int:
+        """Runs a statement and returns how many rows it changed."""
+        direct = self._compiled(statement)
+        if direct is None or self._driver is None:
+            return (await self.connection.execute(statement, parameters)).rowcount
+        return (await self._driver.execute(direct.sql, direct.values_of(parameters))).rowcount
+
+    async def change_many(self, statement: Executable, parameters: Sequence[Parameters]) -> None:
+        """Runs a statement once for each set of parameters."""
+        if not parameters:
+            return
+        direct = self._compiled(statement)
+        if direct is None or self._driver is None:
+            await self.connection.execute(statement, parameters)
+        else:
+            await self._driver.executemany(direct.sql, [direct.values_of(values) for values in parameters])
+
+    async def insert_records(self, statement: Executable, records: Sequence[Record]) -> None:
+        """Inserts records; the columns of their table are the fields of a record."""
+        if not records:
+            return
+        direct = self._compiled(statement)
+        if direct is None or self._driver is None:
+            await self.connection.execute(statement, [record._asdict() for record in records])
+        else:
+            await self._driver.executemany(direct.sql, records)
+
+    def _compiled(self, statement: Executable) -> '_Direct | None':
+        return None if self._driver is None else _compile(statement)
+
+
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """A statement as text, with the order of its parameters and the values that it brings itself."""
+
+    sql: str
+    names: tuple[str, ...]
+    constants: Mapping[str, Any]
+
+    def values_of(self, parameters: Parameters) -> tuple[Any, ...]:
+        """Returns the values to run it with."""
+        constants = self.constants
+        return tuple([parameters[name] if name in parameters else constants[name] for name in self.names])
+
+
+@lru_cache(maxsize=256)
+def _compile(statement: Executable) -> _Direct | None:
+    """Returns a statement as text; `None` if lists have to be expanded in it."""
+    assert isinstance(statement, ClauseElement)
+    compiled = statement.compile(dialect=SQLITE)
+    assert isinstance(compiled, SQLCompiler)
+    if compiled.post_compile_params or compiled.positiontup is None:
+        return None
+    return _Direct(str(compiled), tuple(compiled.positiontup), compiled.params)
+
+
+SQLITE: Dialect = sqlite.dialect(paramstyle='qmark')

@@ -1,0 +1,135 @@
+"""A journal that gives trouble when a test says so."""
+
+import asyncio
+from collections.abc import Callable
+
+from a2a_scribe.core.records import Record
+from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
+from a2a_scribe.journal.port import Caller, Group, Journal, NodeRow, Receipt, StoredTask, TaskPage
+from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificationConfig
+
+
+class TroubledJournal:
+    """A `Journal` in front of another one, which delays, fails, refuses, and loses answers on command."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Passes everything on until it is told otherwise."""
+        self.inner = journal
+        self.attempts: list[Group] = []
+        """What it was asked to commit, failed attempts included."""
+        self.is_away = False
+        """Whether nothing can be written or read."""
+        self.reads_fail = False
+        """Whether nothing can be read."""
+        self._fails = 0
+        self._lost = 0
+        self._refuses: Callable[[Group], bool] = lambda _: False
+        self._passes: asyncio.Event | None = None
+        self._held = asyncio.Event()
+
+    # -- commands
+
+    def hold(self) -> None:
+        """Lets commits wait before they are written, until `let_go`."""
+        self._passes = asyncio.Event()
+        self._held.clear()
+
+    def let_go(self) -> None:
+        """Lets commits go on."""
+        if self._passes is not None:
+            self._passes.set()
+            self._passes = None
+
+    async def wait_until_held(self) -> None:
+        """Waits until a commit waits."""
+        await self._held.wait()
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a commit waits now."""
+        return self._held.is_set()
+
+    def fail(self, times: int = 1) -> None:
+        """Fails the next commits; nothing of them is written."""
+        self._fails += times
+
+    def lose_answers(self, times: int = 1) -> None:
+        """Writes the next commits, and then says that it could not."""
+        self._lost += times
+
+    def refuse(self, wanted: Callable[[Group], bool]) -> None:
+        """Refuses the groups that `wanted` names, from now on."""
+        self._refuses = wanted
+
+    # -- the port
+
+    async def open(self) -> None:
+        """Opens the journal."""
+        await self.inner.open()
+
+    async def close(self) -> None:
+        """Closes the journal."""
+        await self.inner.close()
+
+    async def register(self, node: NodeRow) -> None:
+        """Makes a node known."""
+        self._check()
+        await self.inner.register(node)
+
+    async def commit(self, group: Group) -> Receipt:
+        """Writes a group, or gives the trouble that it was told to give."""
+        self.attempts.append(group)
+        if self._passes is not None:
+            self._held.set()
+            await self._passes.wait()
+            self._held.clear()
+        self._check()
+        if self._fails:
+            self._fails -= 1
+            raise JournalUnavailableError('told to fail')
+        if self._refuses(group):
+            raise JournalRefusedError('told to refuse')
+        receipt = await self.inner.commit(group)
+        if self._lost:
+            self._lost -= 1
+            raise JournalUnavailableError('told to lose the answer')
+        return receipt
+
+    async def has_task(self, task_id: str, caller: Caller) -> bool:
+        """Whether the task exists for the caller."""
+        self._check(reading=True)
+        return await self.inner.has_task(task_id, caller)
+
+    async def read_task(self, task_id: str, caller: Caller) -> StoredTask | None:
+        """Returns a task that `caller` sees."""
+        self._check(reading=True)
+        return await self.inner.read_task(task_id, caller)
+
+    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
+        """Returns the records after `after`."""
+        self._check(reading=True)
+        return await self.inner.read_records(task_id, after, limit)
+
+    async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
+        """Returns the caller's tasks."""
+        self._check(reading=True)
+        return await self.inner.list_tasks(caller, query)
+
+    async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
+        """Returns a task's push configs."""
+        self._check(reading=True)
+        return await self.inner.read_configs(task_id)
+
+    async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
+        """Stores a whole task from outside a turn."""
+        self._check()
+        await self.inner.replace_task(task, caller, now)
+
+    async def delete_task(self, task_id: str, caller: Caller) -> bool:
+        """Deletes a task."""
+        self._check()
+        return await self.inner.delete_task(task_id, caller)
+
+    def _check(self, *, reading: bool = False) -> None:
+        if self.is_away or (reading and self.reads_fail):
+            raise JournalUnavailableError('told to be away')
