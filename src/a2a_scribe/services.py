@@ -67,10 +67,12 @@ class Background:
         if not task.cancelled() and task.exception() is not None:
             logger.debug('%s failed', task.get_name(), exc_info=task.exception())
 
-    async def stop(self) -> None:
-        """Cancels what is left, and waits for it."""
-        errands = tuple(self._errands)
-        for errand in errands:
+    @property
+    def errands(self) -> 'tuple[asyncio.Task[Any], ...]':
+        """What is not done yet."""
+        return tuple(self._errands)
+
+    def cancel(self) -> None:
+        """Cancels what is not done yet."""
+        for errand in self.errands:
             errand.cancel()
-        if errands:
-            await asyncio.wait(errands)

@@ -4,6 +4,7 @@ Seconds are floats, sizes are bytes. A value that cannot work raises `SettingsEr
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,8 +57,6 @@ class Settings:
 
     journal_patience: float = 30.0
     """Seconds that a transaction is retried while the journal is away."""
-    transaction_deadline: float = 5.0
-    """Seconds that one transaction may take on a database server."""
     heartbeat: float = 2.0
     """Seconds between two signs of life of a node that owns tasks."""
     poll_interval: float = 1.0
@@ -71,8 +70,8 @@ class Settings:
         """
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and value <= 0:
-                raise SettingsError(f'{field.name} must be greater than 0, not {value!r}')
+            if isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < math.inf:
+                raise SettingsError(f'{field.name} must be a number greater than 0, not {value!r}')
         if self.unfinished not in ('fail', 'keep'):
             raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
 

@@ -51,6 +51,7 @@ pytestmark = pytest.mark.anyio
 PEER = os.environ.get('SCRIBE_REGRESSION_TARGET') == 'peer'
 RUNS = 50
 TOO_LONG = 10.0
+SOON = 5.0
 NEWLINE = '\n'
 STORES = ('sqlite',) if PEER else ('sqlite', 'postgres', 'memory', 'foreign-memory', 'foreign-sqlite')
 
@@ -301,7 +302,8 @@ async def serving(kind: str, url: str | None, agent: FailingAgent) -> AsyncItera
     try:
         yield handler, store
     finally:
-        await handler.aclose()
+        async with asyncio.timeout(SOON):  # nothing is left to do
+            await handler.aclose()
         if engine is not None:
             await engine.dispose()
 

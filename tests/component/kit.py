@@ -4,6 +4,7 @@ A site that closes checks its journal and that no asyncio task is left, so every
 """
 
 import asyncio
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,9 +33,10 @@ from a2a_scribe.core.records import TURN_ENDED, TURN_STARTED, Record, TurnEnded,
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.handler import handler as handler_module
 from a2a_scribe.journal.memory import MemoryJournal
+from a2a_scribe.journal.port import Caller
 from a2a_scribe.journal.stores import JournalTaskStore
 from a2a_scribe.protocol.states import TERMINAL
-from a2a_scribe.protocol.types import Event, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState
+from a2a_scribe.protocol.types import Event, Message, Part, Role, Scope, Task, TaskArtifactUpdateEvent, TaskState
 from a2a_scribe.testing.agents import ScriptedAgent
 from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.testing.ids import CountingIds
@@ -42,7 +44,8 @@ from a2a_scribe.testing.journals import TroubledJournal
 
 TURNS = 5_000
 """How often a test lets others run before it gives up."""
-DEADLINE = 10.0
+numbers = itertools.count(1)
+DEADLINE = 4.0
 """Real seconds after which a test that hangs fails."""
 
 
@@ -201,6 +204,9 @@ class Site:
     def begin_cancel(self, task_id: str) -> 'asyncio.Task[Task]':
         return asyncio.create_task(self.cancel(task_id))
 
+    def caller(self, user: str = 'ada', tenant: str = '') -> Caller:
+        return Caller(Scope('scripted', user, tenant))
+
     @property
     def task_ids(self) -> list[str]:
         """The ids of all tasks that the journal was asked to keep, oldest first."""
@@ -242,37 +248,46 @@ class Site:
         await closing
 
 
-@asynccontextmanager
-async def running(
+def new_site(
     agent: AgentExecutor,
     *,
+    journal: TroubledJournal | None = None,
     clock: FakeClock | None = None,
     settings: Settings | None = None,
-    checked: bool = True,
     card: AgentCard | None = None,
+    name: str | None = None,
     **options: Any,
-) -> AsyncIterator[Site]:
-    """Serves an agent; at the end opens its gates, closes, and checks what is left."""
+) -> Site:
+    """Makes a handler that has not started."""
     clock = clock or FakeClock()
-    memory = MemoryJournal()
-    journal = TroubledJournal(memory)
+    journal = journal or TroubledJournal(MemoryJournal())
+    memory = journal.inner
+    assert isinstance(memory, MemoryJournal)
+    with_clock = partial(Engine, clock=clock, ids=CountingIds(f'{next(numbers)}'))
+    with patch.object(handler_module, 'Engine', with_clock):
+        handler = DefaultRequestHandler(
+            agent,
+            JournalTaskStore(journal, resolve_user_scope),
+            card or new_card(),
+            settings=settings or Settings(),
+            agent=name,
+            **options,
+        )
+    return Site(handler, journal, memory, clock)
+
+
+@asynccontextmanager
+async def running(agent: AgentExecutor, *, checked: bool = True, **given: Any) -> AsyncIterator[Site]:
+    """Serves an agent; at the end opens its gates, closes, and checks what is left."""
     before = asyncio.all_tasks()
     async with asyncio.timeout(DEADLINE):
-        with_clock = partial(Engine, clock=clock, ids=CountingIds('turn'))
-        with patch.object(handler_module, 'Engine', with_clock):
-            handler = DefaultRequestHandler(
-                agent,
-                JournalTaskStore(journal, resolve_user_scope),
-                card or new_card(),
-                settings=settings or Settings(),
-                **options,
-            )
-        site = Site(handler, journal, memory, clock)
-        yield site
-        journal.let_go()
-        journal.is_away = journal.reads_fail = False
-        if isinstance(agent, ScriptedAgent):
-            agent.open_all()
+        site = new_site(agent, **given)
+        try:
+            yield site
+        finally:
+            site.journal.heal()
+            if isinstance(agent, ScriptedAgent):
+                agent.open_all()
         await settle()
         await site.close()
     if checked:

@@ -9,5 +9,6 @@ from a2a_scribe.protocol.types import NodeId
 
 async def bury(engine: AsyncEngine, node_id: NodeId) -> None:
     """Declares a node dead, as another node would that finds it silent."""
+    statement = text(f"UPDATE {DEFAULT_PREFIX}nodes SET state = 'dead' WHERE id = :id")
     async with engine.begin() as connection:
-        await connection.execute(text(f"UPDATE {DEFAULT_PREFIX}nodes SET state = 'dead' WHERE id = :id"), {'id': node_id})
+        await connection.execute(statement, {'id': node_id})

@@ -37,6 +37,7 @@ from a2a.types.a2a_pb2 import (
 from sqlalchemy.ext.asyncio import create_async_engine
 
 PEER = os.environ.get('SCRIBE_REGRESSION_TARGET') == 'peer'
+SOON = 5.0
 
 handlers: Any = importlib.import_module('a2a.server.request_handlers' if PEER else 'a2a_scribe')
 stores: Any = importlib.import_module('a2a.server.tasks' if PEER else 'a2a_scribe')
@@ -136,7 +137,8 @@ async def serving(
     try:
         yield handler
     finally:
-        await handler.aclose()
+        async with asyncio.timeout(SOON):  # nothing is left to do
+            await handler.aclose()
 
 
 @asynccontextmanager

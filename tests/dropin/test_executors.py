@@ -292,6 +292,16 @@ async def test_a_running_task_is_cancelled_by_its_executor(store: TaskStore) -> 
     assert stored == canceled
 
 
+async def test_a_parked_task_is_cancelled(store: TaskStore) -> None:
+    async with serving(Asking(), store) as handler:
+        question = await send(handler, 'hi')
+        canceled = await handler.on_cancel_task(CancelTaskRequest(id=question.id), call())
+        stored = await handler.on_get_task(GetTaskRequest(id=question.id), call())
+    assert canceled is not None
+    assert (canceled.id, state_of(canceled), artifacts_of(canceled)) == (question.id, 'CANCELED', {'form': 'a form'})
+    assert stored == canceled
+
+
 async def test_a_struct_in_a_message_reaches_the_executor_unchanged(store: TaskStore) -> None:
     agent = Echo()
     message = request('hi')

@@ -4,6 +4,7 @@ The handler and the store are those of a2a-scribe; with ``SCRIBE_REGRESSION_TARG
 see what an executor does there.
 """
 
+import asyncio
 import importlib
 import os
 import uuid
@@ -35,6 +36,7 @@ from a2a.types.a2a_pb2 import (
 from sqlalchemy.ext.asyncio import create_async_engine
 
 PEER = os.environ.get('SCRIBE_REGRESSION_TARGET') == 'peer'
+SOON = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ async def serving(executor: AgentExecutor, folder: Path) -> AsyncIterator[Client
     try:
         yield Client(handler)
     finally:
-        await handler.aclose()
+        async with asyncio.timeout(SOON):  # nothing is left to do
+            await handler.aclose()
         await engine.dispose()
 
 

@@ -14,7 +14,7 @@ from a2a.utils.errors import InvalidAgentResponseError
 
 from a2a_scribe.core.projection import Projection, message_key
 from a2a_scribe.core.records import ArtifactChanged, Change, HistoryAdded, StatusChanged, TaskCreated
-from a2a_scribe.protocol.states import COMPLETED, KNOWN, SUBMITTED, TERMINAL, UNSPECIFIED, name_of
+from a2a_scribe.protocol.states import COMPLETED, KNOWN, MOVES, SUBMITTED, UNSPECIFIED, name_of
 from a2a_scribe.protocol.types import (
     Artifact,
     Message,
@@ -84,6 +84,7 @@ def admit(projection: Projection | None, turn: TurnFacts, event: object, now: in
 def create_task(turn: TurnFacts, now: int) -> TaskCreated:
     """Returns the task made from the request alone, for an agent that has not made one."""
     status = TaskStatus(state=SUBMITTED, timestamp=_timestamp(now))
+    turn.statuses.add(_fingerprint(status))
     return TaskCreated(Task(id=turn.task_id, context_id=turn.context_id, status=status, history=[turn.message]))
 
 
@@ -111,7 +112,7 @@ def _admit_artifact(
         raise InvalidAgentResponseError('artifact.artifactId of a TaskArtifactUpdateEvent is empty')
     if projection is None:
         return [create_task(turn, now), ArtifactChanged(event)]
-    _refuse_if_terminal(projection, event)
+    _refuse_if_ended(projection, event)
     turn.created_by_us = False
     return [ArtifactChanged(event)]
 
@@ -123,7 +124,7 @@ def _admit_status(
     if event.status.state not in KNOWN:
         raise InvalidAgentResponseError(f'status.state of a TaskStatusUpdateEvent is {name_of(event.status.state)}')
     if projection is not None:
-        _refuse_if_terminal(projection, event)
+        _refuse_if_ended(projection, event)
     turn.created_by_us = False
     created = create_task(turn, now) if projection is None else None
     before = created.task.status if created else projection.status if projection else None
@@ -138,6 +139,7 @@ def _admit_message(projection: Projection | None, turn: TurnFacts, event: Messag
     if projection is not None and not turn.created_by_us:
         raise InvalidAgentResponseError('a Message once the task exists: put it into a TaskStatusUpdateEvent')
     message = _spoken(event, turn)
+    message.role = Role.ROLE_AGENT
     turn.answered = True
     if projection is None:
         message.ClearField('task_id')
@@ -157,7 +159,7 @@ def _admit_task(projection: Projection | None, turn: TurnFacts, event: Task, now
         return [_first_task(turn, event, now)]
     changes = _differences(projection, turn, event, now)
     if changes:
-        _refuse_if_terminal(projection, event)
+        _refuse_if_ended(projection, event)
     turn.created_by_us = False
     return changes
 
@@ -200,20 +202,31 @@ def _differences(projection: Projection, turn: TurnFacts, event: Task, now: int)
 
 
 def _artifact_difference(projection: Projection, turn: TurnFacts, artifact: Artifact) -> ArtifactChanged | None:
-    recorded = projection.artifact(artifact.artifact_id)
-    if recorded == artifact:
-        return None
     event = TaskArtifactUpdateEvent(task_id=turn.task_id, context_id=turn.context_id)
-    event.artifact.CopyFrom(artifact)
-    if recorded is not None:
-        count = len(recorded.parts)
-        same_label = (recorded.name, recorded.description) == (artifact.name, artifact.description)
-        same_label = same_label and recorded.extensions == artifact.extensions
-        grown = all(key in artifact.metadata.fields for key in recorded.metadata.fields)
-        if same_label and grown and list(artifact.parts[:count]) == list(recorded.parts):
-            del event.artifact.parts[:count]
-            event.append = True
+    recorded = projection.artifact(artifact.artifact_id)
+    if recorded is None or not _continues(recorded, artifact):
+        event.artifact.CopyFrom(artifact)
+        return ArtifactChanged(event)
+    parts = artifact.parts[len(recorded.parts) :]
+    metadata = _metadata_difference(recorded.metadata, artifact.metadata)
+    if not parts and metadata is None:
+        return None
+    event.append = True
+    event.artifact.artifact_id = artifact.artifact_id
+    event.artifact.parts.extend(parts)
+    if metadata is not None:
+        event.artifact.metadata.CopyFrom(metadata)
     return ArtifactChanged(event)
+
+
+def _continues(recorded: Artifact, given: Artifact) -> bool:
+    """Whether an artifact is the recorded one, perhaps with more parts; what it does not say is as recorded."""
+    return (
+        given.name in ('', recorded.name)
+        and given.description in ('', recorded.description)
+        and (not given.extensions or given.extensions == recorded.extensions)
+        and list(given.parts[: len(recorded.parts)]) == list(recorded.parts)
+    )
 
 
 def _metadata_difference(recorded: Struct, given: Struct) -> Struct | None:
@@ -282,8 +295,8 @@ def _with_ids_of(turn: TurnFacts, event: E) -> E:
     return filled
 
 
-def _refuse_if_terminal(projection: Projection, event: object) -> None:
-    if projection.state in TERMINAL:
+def _refuse_if_ended(projection: Projection, event: object) -> None:
+    if not MOVES[projection.state]:
         raise InvalidAgentResponseError(f'{_name(event)} after the task has ended as {name_of(projection.state)}')
 
 

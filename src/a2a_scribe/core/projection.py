@@ -66,7 +66,7 @@ class Projection:
         task = self.to_task()
         for artifact in task.artifacts:
             self._artifacts[artifact.artifact_id] = [artifact.SerializeToString()]
-        return VERSION + task.SerializeToString()
+        return VERSION + task.SerializeToString(deterministic=True)
 
     def to_task(self) -> Task:
         """Puts the task together; the caller may do with it what it likes."""

@@ -45,7 +45,9 @@ async def cancel(session: Session, task_id: str, caller: Caller, context: Server
         live = session.registry.get(task_id)
         if live is None and stored.row.node is None:
             live = await _claim(session, stored, caller)
-        if live is not None and live.turn is not None:
+        if live is not None and live.turn is not None and live.turn.ended and live.cancelling is None:
+            await live.writer.wait_for_room()
+        elif live is not None and live.turn is not None:
             task = await _join(session, live, live.turn, context)
             if task is not None:
                 return task
@@ -61,6 +63,7 @@ async def _claim(session: Session, stored: StoredTask, caller: Caller) -> LiveTa
         if isinstance(result, Claimed):
             writer = Writer(stored.row.task_id, caller, session.tools, stored, result.row)
             session.registry.add(writer, _turnless(session, writer))
+            session.parts.on_turn(writer.task_id, stored.row.seq)
 
     result = await session.commits.write(Claim(stored.row.task_id, caller, stored.row.seq), settle)
     return session.registry.get(stored.row.task_id) if isinstance(result, Claimed | Refused) else None
@@ -95,7 +98,7 @@ async def _cancel(session: Session, live: LiveTask, turn: Turn, context: ServerC
     writer = live.writer
     turn.cancelling = True
     queue = TurnQueue(turn)
-    await _ask_executor(session, writer, queue, context)
+    await _ask_executor(session, turn, queue, context)
     queue.revoke()
     if not turn.ended:
         turn.revoke()
@@ -106,7 +109,8 @@ async def _cancel(session: Session, live: LiveTask, turn: Turn, context: ServerC
     return writer.projection.state, writer.projection.to_task()
 
 
-async def _ask_executor(session: Session, writer: Writer, queue: TurnQueue, context: ServerCallContext) -> None:
+async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, context: ServerCallContext) -> None:
+    writer = turn.writer
     assert writer.projection is not None
     request = RequestContext(
         call_context=context,
@@ -114,8 +118,8 @@ async def _ask_executor(session: Session, writer: Writer, queue: TurnQueue, cont
         context_id=writer.projection.context_id,
         task=writer.projection.to_task(),
     )
-    asking = session.background.spawn(session.parts.agent.executor.cancel(request, queue), f'cancel {writer.task_id}')
-    await _wait(session, asking, session.parts.settings.cancel_deadline)
+    asking = session.background.spawn(_call_cancel(session, request, queue), f'cancel {writer.task_id}')
+    await _wait(session, turn, asking, session.parts.settings.cancel_deadline)
     if not asking.done():
         logger.warning('The cancel of the agent took too long at task %s', writer.task_id)
         asking.cancel()
@@ -123,19 +127,24 @@ async def _ask_executor(session: Session, writer: Writer, queue: TurnQueue, cont
         logger.error('The cancel of the agent failed at task %s', writer.task_id, exc_info=asking.exception())
 
 
+async def _call_cancel(session: Session, request: RequestContext, queue: TurnQueue) -> None:
+    await session.parts.agent.executor.cancel(request, queue)
+
+
 async def _stop_turn(session: Session, turn: Turn) -> None:
     if turn.task is None or turn.task.done():
         return
     turn.task.cancel()
-    await _wait(session, turn.task, session.parts.settings.cancel_grace)
+    await _wait(session, turn, turn.task, session.parts.settings.cancel_grace)
     if not turn.task.done():
         logger.warning('The agent ignores that task %s is cancelled; it is left behind', turn.writer.task_id)
 
 
-async def _wait(session: Session, task: 'asyncio.Task[None]', seconds: float) -> None:
-    """Waits for a task, `seconds` at most, whatever its outcome."""
+async def _wait(session: Session, turn: Turn, task: 'asyncio.Task[None]', seconds: float) -> None:
+    """Waits for a task, whatever its outcome; `seconds` at most, and no longer than the turn lives."""
     over = Latch()
     task.add_done_callback(over.open)
+    turn.on_revoke = over.open
     await over.wait(session.parts.clock, seconds)
 
 

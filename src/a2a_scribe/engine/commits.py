@@ -18,6 +18,7 @@ from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import EnvironmentFault, JournalRefusedError, JournalUnavailableError, NodeFencedError
 from a2a_scribe.journal.port import Append, AppendResult, Group, Journal, Receipt, Write, WriteResult
+from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import CommitPoint, Signals, TroublePoint
 
@@ -35,6 +36,9 @@ class Owner(Protocol):
 
     def on_lost(self, writer: Writer, error: Exception, *, refused: bool) -> None:
         """The records of one task are lost; `refused` if the journal would refuse them again."""
+
+    def on_unclear(self, write: Write, node: NodeId) -> None:
+        """Whether `write` was done is unknown, and nobody will try it again."""
 
     def on_journal_back(self) -> None:
         """A transaction went through after some had been given up."""
@@ -168,7 +172,7 @@ class CommitLoop:
 
     async def _settle(self, batch: _Batch) -> None:
         """Brings a group to its end, whatever that is."""
-        if not (batch.writers or batch.requests) and not (self._registered and self._watched.is_owner()):
+        if not (batch.writers or batch.requests or self._has_to_show_itself()):
             return
         try:
             receipt = await self._commit(batch.group)
@@ -181,6 +185,10 @@ class CommitLoop:
             self._lose(batch, error, refused=False)
         else:
             self._succeed(batch, receipt)
+
+    def _has_to_show_itself(self) -> bool:
+        """Whether to write although there is nothing: as a sign of life, or to find out if the journal is back."""
+        return self._gave_up or (self._registered and self._watched.is_owner())
 
     @property
     def _watched(self) -> Owner:
@@ -217,14 +225,14 @@ class CommitLoop:
         for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
             writer.committed(append, result)
             self._hub.ring(writer.task_id)
-        for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
-            writer.let_go_on()
-            self._watched.on_committed(writer, append, result)
         for request, outcome in zip(batch.requests, receipt.written, strict=True):
             if request.settle is not None:
                 request.settle(outcome)
             if not request.answer.done():
                 request.answer.set_result(outcome)
+        for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
+            writer.let_go_on()
+            self._watched.on_committed(writer, append, result)
         if self._gave_up:
             self._gave_up = False
             self._watched.on_journal_back()
@@ -258,6 +266,8 @@ class CommitLoop:
 
     def _lose(self, batch: _Batch, error: EnvironmentFault, *, refused: bool) -> None:
         for request in batch.requests:
+            if not refused:
+                self._watched.on_unclear(request.write, batch.group.node)
             if not request.answer.done():
                 request.answer.set_exception(error)
         for writer in batch.writers:

@@ -27,6 +27,10 @@ class Reading:
     hub: Hub
     poll_interval: float
 
+    def expects_nothing(self, task_id: str) -> bool:
+        """Whether the server closes and will record nothing more of a task."""
+        return self.hub.is_closed or (self.hub.is_closing and self.registry.get(task_id) is None)
+
     async def check_existence(self, task_id: str, caller: Caller) -> None:
         """Ends the wait of those who observe a task that has been deleted.
 

@@ -5,6 +5,7 @@ loop, and a call on another loop makes a new one.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
@@ -139,7 +140,8 @@ class Engine:
             yield stored.projection.to_task()
         elif not 0 <= after <= stored.row.seq:
             raise InvalidParamsError(f'the task has no event {after}')
-        observer = TaskObserver(session.reading, task_id, caller, stored.row.seq if after is None else after)
+        until = stored.row.seq if stored.row.state in TERMINAL else math.inf
+        observer = TaskObserver(session.reading, task_id, caller, stored.row.seq if after is None else after, until)
         async with aclosing(observer.events()) as events:
             async for event in events:
                 yield event

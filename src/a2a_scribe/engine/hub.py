@@ -60,6 +60,20 @@ class Hub:
         """Makes a hub without bells."""
         self._clock = clock
         self._bells: defaultdict[str, list[Bell]] = defaultdict(list)
+        self.is_closing = False
+        """Those who observe tasks that nobody works on go now: nothing will come."""
+        self.is_closed = False
+        """Everybody goes."""
+
+    def close_idle(self) -> None:
+        """Sends those away who observe tasks that nobody works on here."""
+        self.is_closing = True
+        self.ring_all()
+
+    def close(self) -> None:
+        """Sends everybody away."""
+        self.is_closed = True
+        self.ring_all()
 
     def bell(self, task_id: str) -> Bell:
         """Returns a bell for one observer of a task."""

@@ -21,6 +21,7 @@ from a2a_scribe.core.records import (
 from a2a_scribe.engine.cursors import Cursor, Reading
 from a2a_scribe.engine.hub import Bell
 from a2a_scribe.engine.turns import Turn
+from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.port import Caller
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Event, Message, Task, TaskEvent, TaskState, TaskStatusUpdateEvent, TurnId
@@ -79,7 +80,7 @@ class TurnObserver:
             while True:
                 records = await self._cursor.read()
                 for record in records:
-                    if self._ends_turn(record) or (self._started and _state(record) in INTERRUPTED):
+                    if self._ends_turn(record) or self._asks_for_input(record):
                         return await self._current()
                 if self._reply is not None:
                     return self._reply
@@ -122,6 +123,12 @@ class TurnObserver:
     def _reply(self) -> Message | None:
         return None if self.ticket.turn is None else self.ticket.turn.reply
 
+    def _asks_for_input(self, record: Record) -> bool:
+        """Whether the turn has come to an interrupted state, rather than repeated the one that it began with."""
+        if not self._started or _state(record) not in INTERRUPTED:
+            return False
+        return self.ticket.turn is None or self.ticket.turn.facts.recorded_status in INTERRUPTED
+
     def _ends_turn(self, record: Record) -> bool:
         """Notes the turn's start; returns whether the answer is complete with this record."""
         if record.kind == ARTIFACT:
@@ -143,6 +150,8 @@ class TurnObserver:
         turn = self.ticket.turn
         if turn is not None and turn.lost is not None:
             raise turn.lost
+        if self._reading.hub.is_closed:
+            raise JournalUnavailableError('the server is closed; try again')
         if not await bell.wait(self._reading.poll_interval) and not self._is_pending_here:
             await self._reading.check_existence(self.task_id, self._caller)
 
@@ -152,8 +161,10 @@ class TurnObserver:
         return turn is not None and turn.writer.durable_seq == 0
 
     async def _current(self) -> Task:
-        """Returns the task as it is stored now."""
-        writer = self._cursor.writer
+        """Returns the task as its turn left it, if the turn has ended here; else as it is stored now."""
+        turn, writer = self.ticket.turn, self._cursor.writer
+        if turn is not None and turn.result is not None:
+            return turn.result
         if writer is not None and writer.is_settled and writer.projection is not None:
             return writer.projection.to_task()
         return await self._read()
@@ -174,9 +185,10 @@ class TurnObserver:
 class TaskObserver:
     """Follows a task, whoever works on it, to its end (A2A 1.0, section 3.1.6)."""
 
-    def __init__(self, reading: Reading, task_id: str, caller: Caller, after: int) -> None:
-        """Follows the task from record `after` on."""
+    def __init__(self, reading: Reading, task_id: str, caller: Caller, after: int, until: float) -> None:
+        """Follows the task from record `after` on; to record `until` if it has ended there."""
         self._reading = reading
+        self._until = until
         self._caller = caller
         self._task_id = task_id
         self._cursor = Cursor(reading, task_id, after)
@@ -197,7 +209,11 @@ class TaskObserver:
                         yield event
                     if _state(record) in TERMINAL:
                         return
-                if not records and not await bell.wait(self._reading.poll_interval):
+                if records:
+                    continue
+                if self._cursor.position >= self._until or self._reading.expects_nothing(self._task_id):
+                    return
+                if not await bell.wait(self._reading.poll_interval):
                     await self._reading.check_existence(self._task_id, self._caller)
 
 

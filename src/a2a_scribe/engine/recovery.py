@@ -14,9 +14,9 @@ from a2a_scribe.engine.registry import Registry
 from a2a_scribe.engine.turns import Turn
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.port import Accept, Caller, Claim, Journal, Write
 from a2a_scribe.protocol.states import FAILED, TERMINAL
-from a2a_scribe.protocol.types import Message
+from a2a_scribe.protocol.types import Message, NodeId
 from a2a_scribe.services import Background
 
 logger = logging.getLogger(__name__)
@@ -30,11 +30,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 @dataclass(slots=True)
 class Loss:
-    """A writer whose records were lost, and the turn that it worked for."""
+    """A task that the node may own without a writer."""
 
-    writer: Writer
-    turn: Turn | None
-    text: str
+    task_id: str
+    caller: Caller
+    node: NodeId | None
+    """The id under which the node would own it."""
+    error: Exception
+    text: str = ''
+    """What clients are told; empty where no agent has been at work, and the task is just given back."""
+    turn: Turn | None = None
     pause: float = FIRST_PAUSE
 
     def tell(self, error: Exception) -> None:
@@ -64,7 +69,8 @@ class Recovery:
         if loss is not None:
             self._note_again(loss, error, at_once=at_once)
             return
-        loss = Loss(writer, turn, REFUSED_TEXT if at_once else AWAY_TEXT)
+        text = REFUSED_TEXT if at_once else AWAY_TEXT
+        loss = Loss(writer.task_id, writer.caller, writer.node, error, text, turn)
         if at_once:
             logger.error('The journal refused records of task %s', writer.task_id, exc_info=error)
             self._spawn(loss)
@@ -72,13 +78,18 @@ class Recovery:
             loss.tell(error)
             self._lost[writer.task_id] = loss
 
+    def note_unclear(self, write: Write, node: NodeId, error: Exception) -> None:
+        """Remembers a claim that may have been made, for nobody."""
+        if isinstance(write, Accept | Claim) and write.task_id not in self._lost:
+            self._lost[write.task_id] = Loss(write.task_id, write.caller, node, error)
+
     def _note_again(self, loss: Loss, error: Exception, *, at_once: bool) -> None:
         """Even the end of the task was lost: its callers need not wait, and it is tried again, ever more rarely."""
         loss.tell(error)
         if not at_once:
-            self._lost[loss.writer.task_id] = loss
+            self._lost[loss.task_id] = loss
             return
-        logger.error('The journal refuses even the end of task %s', loss.writer.task_id, exc_info=error)
+        logger.error('The journal refuses even the end of task %s', loss.task_id, exc_info=error)
         self._tools.clock.call_later(loss.pause, lambda: self._spawn(loss))
         loss.pause = min(loss.pause * 2, LONGEST_PAUSE)
 
@@ -89,28 +100,27 @@ class Recovery:
             self._spawn(loss)
 
     def _spawn(self, loss: Loss) -> None:
-        self._background.spawn(self._close(loss), f'recovery of {loss.writer.task_id}')
+        self._background.spawn(self._close(loss), f'recovery of {loss.task_id}')
 
     async def _close(self, loss: Loss) -> None:
         try:
-            if not await self._fail(loss) and loss.writer.broken is not None:
-                loss.tell(loss.writer.broken)
+            if not await self._end(loss):
+                loss.tell(loss.error)
         except JournalUnavailableError as error:
             loss.tell(error)
-            self._lost[loss.writer.task_id] = loss
-        self._hub.ring(loss.writer.task_id)
+            self._lost[loss.task_id] = loss
+        self._hub.ring(loss.task_id)
 
-    async def _fail(self, loss: Loss) -> bool:
-        """Records the end of the task from its durable state; returns whether there was one to end."""
-        lost = loss.writer
-        stored = await self._journal.read_task(lost.task_id, lost.caller)
-        if stored is None or stored.row.node != lost.node or self._registry.get(lost.task_id) is not None:
+    async def _end(self, loss: Loss) -> bool:
+        """Ends the turn from the task's durable state; returns whether there is a task."""
+        stored = await self._journal.read_task(loss.task_id, loss.caller)
+        if stored is None or stored.row.node != loss.node or self._registry.get(loss.task_id) is not None:
             return stored is not None
-        writer = Writer(stored.row.task_id, lost.caller, self._tools, stored, stored.row)
+        writer = Writer(stored.row.task_id, loss.caller, self._tools, stored, stored.row)
         self._registry.add(writer)
         self._closing[writer.task_id] = loss
-        facts = TurnFacts(writer.task_id, stored.row.context_id, Message(), self._tools.new_id)
-        if stored.row.state not in TERMINAL:
+        if loss.text and stored.row.state not in TERMINAL:
+            facts = TurnFacts(writer.task_id, stored.row.context_id, Message(), self._tools.new_id)
             writer.record(change_status(stored.projection, facts, FAILED, loss.text, writer.now()))
         if stored.row.open_turn is not None:
             writer.end_turn(TurnEnded(stored.row.open_turn, 'interrupted'))

@@ -43,7 +43,7 @@ async def _accept_follow_up(session: Session, order: Order, stored: StoredTask, 
     waiting = Waiting(ticket, order, contextvars.copy_context())
     for _ in range(ATTEMPTS):
         live = session.registry.get(task_id)
-        if live is not None and live.turn is not None and live.turn.detached and not live.turn.ended:
+        if live is not None and live.turn is not None:
             session.runner.hand_on(live.turn)
         limit = session.parts.settings.queued_messages
         request = Accept(task_id, order.caller, ticket.turn_id, body, stored.row.seq, limit)

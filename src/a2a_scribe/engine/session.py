@@ -7,8 +7,9 @@ that is bound to the loop hangs on the session: registry, hub, commit loop, runn
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from a2a.server.agent_execution import RequestContext
 
@@ -29,8 +30,9 @@ from a2a_scribe.engine.turns import Prepare, Turn, TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
-from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn
-from a2a_scribe.protocol.states import FAILED, TERMINAL
+from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Write
+from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
+from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.services import Background, Supervisor
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TroublePoint
@@ -100,6 +102,7 @@ class Session:
         writer.open_turn(started, order.configs)
         turn = Turn(started, self._facts(writer.task_id, message.context_id, started), writer, _ready(order))
         ticket.turn = turn
+        turn.on_reply = self._ringer(writer.task_id)
         self.registry.add(writer, turn)
         if order.configs:
             writer.make_task(turn.facts)
@@ -123,6 +126,9 @@ class Session:
         self.registry.add(writer, turn)
         self.parts.on_turn(writer.task_id, started.seq - 1)
         self.runner.start(turn, contextvars.Context() if waiting is None else waiting.variables)
+
+    def _ringer(self, task_id: str) -> Callable[[], None]:
+        return lambda: self.hub.ring(task_id)
 
     def _facts(self, task_id: str, context_id: str, started: TurnStarted) -> TurnFacts:
         return TurnFacts(task_id, context_id, started.request.message, self.parts.ids.new)
@@ -172,10 +178,21 @@ class Session:
         if append.row.state in TERMINAL:
             self._waiting.pop(writer.task_id, None)
         if isinstance(result, NextTurn):
+            self._keep_result(writer)
             turn_id = decode_turn_started(result.started.body).turn_id
             self.start_follow_up(writer, result.started, self._take_waiting(writer.task_id, turn_id))
         elif writer.released:
             self._forget(writer)
+
+    def _keep_result(self, writer: Writer) -> None:
+        """Keeps the task as the ended turn leaves it, for its sender: the next turn changes it at once."""
+        live = self.registry.get(writer.task_id)
+        if live is not None and live.turn is not None and writer.projection is not None:
+            live.turn.result = writer.projection.to_task()
+
+    def on_unclear(self, write: Write, node: NodeId) -> None:
+        """Finds out later whether a task was claimed for nobody."""
+        self.recovery.note_unclear(write, node, JournalUnavailableError())
 
     def on_lost(self, writer: Writer, error: Exception, *, refused: bool) -> None:
         """Stops the turn whose records are lost, and has it closed from what is durable."""
@@ -225,15 +242,31 @@ class Session:
     async def close(self) -> None:
         """Stops accepting, lets turns finish until the deadline, records the rest as failed, and stops writing."""
         self.accepting = False
-        if await self._drained():
-            await self._until_idle()
-        else:
-            for live in self.registry:
-                self._stop_turn(live)
-            await self._until_idle()
-        await self.background.stop()
+        self.hub.close_idle()
+        if not await self._drained():
+            stopped = [task for live in self.registry if (task := self._stop_turn(live)) is not None]
+            await self._until_done(stopped, self.parts.settings.cancel_grace)
+        await self._until_idle()
+        await self._until_done(self.background.errands, self.parts.settings.cancel_grace)
+        self.background.cancel()
+        await self._until_done(self.background.errands, self.parts.settings.cancel_grace)
         await self._supervisor.stop()
         self._break_all(JournalUnavailableError('the server is closed'))
+        self.hub.close()
+
+    async def _until_done(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
+        """Waits for tasks, `seconds` at most: what ignores that it is cancelled is left behind."""
+        over, waiting = Latch(), set(tasks)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            waiting.discard(task)
+            if not waiting:
+                over.open()
+
+        for task in tasks:
+            task.add_done_callback(done)
+        if waiting:
+            await over.wait(self.parts.clock, seconds)
 
     async def _drained(self) -> bool:
         if len(self.registry) == 0:
@@ -245,13 +278,20 @@ class Session:
             self._emptied = None
         return len(self.registry) == 0
 
-    def _stop_turn(self, live: LiveTask) -> None:
-        if live.turn is None or live.turn.ended or live.turn.cancelling:
-            return
-        live.turn.revoke()
-        if live.turn.task is not None:
-            live.turn.task.cancel()
-        self.runner.stop(live.turn, 'interrupted', FAILED, STOPPED_TEXT)
+    def _stop_turn(self, live: LiveTask) -> 'asyncio.Task[None] | None':
+        """Ends a turn, as canceled if it was being cancelled; returns what has to stop still."""
+        turn = live.turn
+        if turn is None or turn.ended:
+            return None
+        turn.revoke()
+        if turn.cancelling:
+            self.runner.stop(turn, 'canceled', CANCELED, '')
+        else:
+            self.runner.stop(turn, 'interrupted', FAILED, STOPPED_TEXT)
+        if turn.task is None or turn.task.done():
+            return None
+        turn.task.cancel()
+        return turn.task
 
     async def _until_idle(self) -> None:
         """Waits for what is pending, as long as the journal takes it."""

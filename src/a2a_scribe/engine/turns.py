@@ -23,7 +23,7 @@ from a2a_scribe.core.records import Outcome, StatusChanged, TurnEnded, TurnStart
 from a2a_scribe.engine.writer import TaskTooLargeError, Writer
 from a2a_scribe.errors import ScribeError, TurnEndedError
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL
-from a2a_scribe.protocol.types import Message, TaskState, TurnId
+from a2a_scribe.protocol.types import Message, Task, TaskState, TurnId
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TurnPoint
 
@@ -54,6 +54,8 @@ class Turn:
         """What made the turn fail, for callers in this process."""
         self.unanswered: A2AError | None = None
         """The turn has left a parked task as it was."""
+        self.result: Task | None = None
+        """The task as the turn left it, where the next turn has changed it since."""
         self.lost: Exception | None = None
         """What the agent emitted could not be recorded, and nothing more will be."""
         self.spoke = False
@@ -67,6 +69,8 @@ class Turn:
         self.task: asyncio.Task[None] | None = None
         self.timer: Timer | None = None
         self.on_background_event: Callable[[Turn], None] | None = None
+        self.on_reply: Callable[[], None] | None = None
+        self.on_revoke: Callable[[], None] | None = None
 
     @property
     def turn_id(self) -> TurnId:
@@ -79,6 +83,8 @@ class Turn:
         self.spoke = True
         if reply is not None:
             self.reply = reply.message
+            if self.on_reply is not None:
+                self.on_reply()
 
     def make_task(self) -> None:
         """Creates the task from the request: the agent has been silent for too long."""
@@ -92,6 +98,8 @@ class Turn:
         self.queue.revoke()
         if self.timer is not None:
             self.timer.cancel()
+        if self.on_revoke is not None:
+            self.on_revoke()
 
 
 class TurnQueue(EventQueue):
@@ -119,8 +127,9 @@ class TurnQueue(EventQueue):
             turn.failure = error
             self._open = False
             raise
-        if turn.on_background_event is not None:
-            turn.on_background_event(turn)
+        finally:
+            if turn.on_background_event is not None:
+                turn.on_background_event(turn)
         if turn.writer.has_pressure():
             await turn.writer.wait_for_room()
 
@@ -185,7 +194,8 @@ class TurnRunner:
         return self.settings.unfinished == 'keep' and turn.reply is None and turn.failure is None and active
 
     def _after_background_event(self, turn: Turn) -> None:
-        if turn.writer.state in TERMINAL | INTERRUPTED or turn.reply is not None:
+        over = turn.writer.state in TERMINAL | INTERRUPTED or turn.reply is not None or turn.failure is not None
+        if over and not turn.cancelling:
             self.conclude(turn, None)
 
     def conclude(self, turn: Turn, error: BaseException | None) -> None:
@@ -204,7 +214,9 @@ class TurnRunner:
         self._tell(turn)
 
     def hand_on(self, turn: Turn) -> None:
-        """Ends a turn that goes on in the background, because the next message has come."""
+        """Ends a turn if it goes on in the background, because the next message has come."""
+        if not turn.detached or turn.ended or turn.cancelling:
+            return
         turn.revoke()
         self._end(turn, 'ok')
         self._tell(turn)

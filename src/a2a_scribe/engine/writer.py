@@ -73,7 +73,7 @@ class Writer:
         self._pending_since = 0.0
         self._inflight_since = 0.0
         self._undurable_bytes = 0
-        self._total_bytes = 0
+        self._total_bytes = 0 if row is None else row.size
         self._snapshot_bytes = 0 if stored is None else stored.snapshot_bytes
         self._bytes_since_snapshot = 0
         self._snapshot_due = False
@@ -97,6 +97,8 @@ class Writer:
         self.seq = self.durable_seq = started.seq
         self._open_turn = turn
         self._keep(started)
+        if self._row is not None and self._row.seq < started.seq:
+            self._total_bytes += len(started.body)
         return turn
 
     def make_task(self, facts: TurnFacts) -> None:
@@ -128,7 +130,13 @@ class Writer:
         return self._tools.clock.now()
 
     def record(self, change: Change, note: str | None = None) -> None:
-        """Records a change of our own making."""
+        """Records a change of our own making.
+
+        Raises:
+            JournalUnavailableError: What came before could not be recorded, so nothing may follow.
+        """
+        if self.broken is not None:
+            raise self.broken
         self._record(change, self._tools.clock.now(), note)
 
     def end_turn(self, ended: TurnEnded, note: str | None = None) -> None:
@@ -137,8 +145,9 @@ class Writer:
         self._ends_turn = True
 
     def release(self) -> None:
-        """Gives the task back with what is pending: it was claimed without a turn."""
+        """Gives the task back, which was claimed without a turn, with what is pending."""
         self._ends_turn = True
+        self._tools.notice(self)
 
     def _record(self, change: Change, now: int, note: str | None) -> None:
         if self._unrecorded_start is not None:
@@ -181,23 +190,24 @@ class Writer:
 
     def take(self, node: NodeId) -> Append | None:
         """Hands over what is pending, as of now; `committed` or `give_up` must follow."""
-        if not self._pending or self.projection is None:
+        if self.projection is None or self.broken is not None or not (self._pending or self._ends_turn):
             return None
         self.node = node
         records, self._pending = self._pending, []
         self._inflight_since = self._pending_since
-        row = self._current_row(node, records[0].recorded_at)
+        row = self._current_row(node, records)
         append = Append(row, records, self.projection, self.caller, born=self._row is None, ends_turn=self._ends_turn)
         if append.born:
             append.configs = self._configs
         enough = max(self._snapshot_bytes, SNAPSHOT_BYTES)
-        if self._ends_turn or self._snapshot_due or self._bytes_since_snapshot > enough:
+        self._ends_turn = False
+        if append.ends_turn or self._snapshot_due or self._bytes_since_snapshot > enough:
             append.snapshot = self.projection.to_bytes()
             self._snapshot_bytes, self._bytes_since_snapshot = len(append.snapshot), 0
             self._snapshot_due = False
         return append
 
-    def _current_row(self, node: NodeId, born_at: int) -> TaskRow:
+    def _current_row(self, node: NodeId, records: list[Record]) -> TaskRow:
         assert self.projection is not None
         return TaskRow(
             task_id=self.task_id,
@@ -205,12 +215,13 @@ class Writer:
             context_id=self.projection.context_id,
             state=self.projection.state,
             status_time=status_micros(self.projection.status.timestamp),
-            created_at=born_at if self._row is None else self._row.created_at,
+            created_at=records[0].recorded_at if self._row is None else self._row.created_at,
             seq=self.seq,
             node=node,
             epoch=1 if self._row is None else self._row.epoch,
             open_turn=None if self._open_turn is None else self._open_turn.turn_id,
             attempt=0 if self._open_turn is None else self._open_turn.attempt,
+            size=self._total_bytes,
         )
 
     def committed(self, append: Append, result: AppendResult) -> None:
@@ -220,7 +231,6 @@ class Writer:
         self.durable_seq = append.row.seq
         self._undurable_bytes -= sum(len(record.body) for record in append.records)
         self._inflight_since = 0.0
-        self._ends_turn = False
         if append.ends_turn:
             self._open_turn = None
             self.released = not isinstance(result, NextTurn)

@@ -41,9 +41,11 @@ def check_send(params: SendMessageRequest) -> None:
         InvalidParamsError: Names the field.
     """
     message, configuration = params.message, params.configuration
-    plain = message.message_id and message.role and message.parts and not params.HasField('configuration')
-    if not plain or any(part.WhichOneof('content') is None for part in message.parts):
+    if not (message.message_id and message.role and message.parts) or params.HasField('configuration'):
         validate_proto_required_fields(params)
+    for index, part in enumerate(message.parts):
+        if part.WhichOneof('content') is None:
+            raise InvalidParamsError(f'message.parts[{index}] has no content: one of text, raw, url, data')
     check_id('message.messageId', message.message_id)
     if message.task_id:
         check_id('message.taskId', message.task_id)

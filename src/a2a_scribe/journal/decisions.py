@@ -21,7 +21,7 @@ from a2a_scribe.journal.port import (
     WriteResult,
 )
 from a2a_scribe.protocol.states import TERMINAL
-from a2a_scribe.protocol.types import NodeId, Task, TurnId
+from a2a_scribe.protocol.types import NodeId, Task
 
 
 def decide_accept(row: TaskRow | None, accept: Accept, node: NodeId, waiting: int) -> WriteResult:
@@ -34,7 +34,17 @@ def decide_accept(row: TaskRow | None, accept: Accept, node: NodeId, waiting: in
         return Queued() if waiting < accept.queue_limit else Full()
     if row.seq != accept.expected_seq:
         return Stale()
-    return Claimed(replace(row, node=node, epoch=row.epoch + 1, seq=row.seq + 1, open_turn=accept.turn_id, attempt=1))
+    return Claimed(
+        replace(
+            row,
+            node=node,
+            epoch=row.epoch + 1,
+            seq=row.seq + 1,
+            open_turn=accept.turn_id,
+            attempt=1,
+            size=row.size + len(accept.body),
+        )
+    )
 
 
 def decide_claim(row: TaskRow | None, claim: Claim, node: NodeId) -> WriteResult:
@@ -56,7 +66,8 @@ def starting_record(task_id: str, seq: int, body: bytes, now: int) -> Record:
 def hand_over(append: Append, started: Record) -> TaskRow:
     """Returns the row of a task whose turn ended and whose next message starts with the record `started`."""
     turn = decode_turn_started(started.body)
-    return replace(append.row, seq=started.seq, open_turn=TurnId(turn.turn_id), attempt=turn.attempt)
+    size = append.row.size + len(started.body)
+    return replace(append.row, seq=started.seq, open_turn=turn.turn_id, attempt=turn.attempt, size=size)
 
 
 def refusal_to_replace(row: TaskRow, recorded: Task, task: Task, caller: Caller) -> str:

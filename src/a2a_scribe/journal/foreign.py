@@ -7,14 +7,23 @@ and only then shows the records; the commit loop runs one commit at a time, so n
 import asyncio
 import logging
 from collections import OrderedDict
+from dataclasses import dataclass
 
-from a2a.server.cluster import LegacyTaskStoreAdapter, TaskVersion, VersionedTaskStore
+from a2a.server.cluster import (
+    ConcurrentTaskModificationError,
+    LegacyTaskStoreAdapter,
+    TaskVersion,
+    VersionedDatabaseTaskStore,
+    VersionedTaskStore,
+)
 from a2a.server.context import ServerCallContext
 from a2a.server.tasks.task_store import TaskStore
+from a2a.utils.errors import A2AError
 
 from a2a_scribe.core.projection import Projection
-from a2a_scribe.core.records import TURN_ENDED, Record
-from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
+from a2a_scribe.core.records import VERSION, Record, TaskReplaced, encode
+from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, TaskConflictError
+from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.memory import MemoryJournal
 from a2a_scribe.journal.port import (
     Accept,
@@ -30,9 +39,11 @@ from a2a_scribe.journal.port import (
     StoredTask,
     TaskPage,
     TaskRow,
+    without_owner,
 )
 from a2a_scribe.journal.rows import row_of_task
-from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificationConfig
+from a2a_scribe.protocol.states import CANCELED, SUBMITTED, TERMINAL
+from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig, TaskStatus
 
 logger = logging.getLogger(__name__)
 
@@ -43,18 +54,32 @@ KEPT_BYTES = 8_000_000
 """Bytes of records of released tasks that are kept for readers who are behind."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What memory knows of a task that nobody works on."""
+
+    row: TaskRow
+    records: list[Record]
+    size: int
+    digest: int
+    """Of the task as it was saved last: the store may have been changed by others since."""
+
+
 class ForeignJournal:
     """A journal on top of a user's store."""
 
     def __init__(self, store: TaskStore | VersionedTaskStore) -> None:
         """Takes the store; it stays the only place where tasks survive the process."""
+        self._is_versioned = isinstance(store, VersionedTaskStore)
         self._store = store if isinstance(store, VersionedTaskStore) else LegacyTaskStoreAdapter(store)
         self._name = type(store).__name__
         self._memory = MemoryJournal()
         self._versions: dict[str, TaskVersion] = {}
-        self._kept: OrderedDict[str, list[Record]] = OrderedDict()
+        self._digests: dict[str, int] = {}
+        """Of each live task as it was saved last."""
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._kept_bytes = 0
-        self._warned = False
+        self._warned = self._initialized = False
 
     async def open(self) -> None:
         """Says once what a store of this kind cannot promise."""
@@ -66,6 +91,17 @@ class ForeignJournal:
                 'a2a_scribe.DatabaseTaskStore keeps all of it.',
                 self._name,
             )
+        if not self._initialized:
+            await self._initialize()
+
+    async def _initialize(self) -> None:
+        """Makes the tables of a store that would not make them before its first save."""
+        if isinstance(self._store, VersionedDatabaseTaskStore):
+            try:
+                await self._store.initialize()
+            except Exception as error:
+                raise JournalUnavailableError(f'{self._name} cannot be made ready') from error
+        self._initialized = True
 
     async def close(self) -> None:
         """Leaves the store to its user."""
@@ -74,79 +110,145 @@ class ForeignJournal:
         """Makes a node known to the memory; the store knows no nodes."""
         await self._memory.register(node)
 
+    def declare_dead(self, node_id: NodeId) -> None:
+        """Fences a node of this process."""
+        self._memory.declare_dead(node_id)
+
+    # -- writing
+
     async def commit(self, group: Group) -> Receipt:
         """Saves the newest state of each task, then shows the records."""
-        if self._memory.admit(group) is None:
-            for write in group.writes:
-                if isinstance(write, Accept | Claim):
-                    await self._adopt(write.task_id, write.caller)
-            await self._save_all([append for append in group.appends if _changes_task(append)])
+        receipt = self._memory.admit(group)
+        if receipt is not None:
+            return receipt
+        tasks = [(append, append.projection.to_task()) for append in group.appends]
+        for write in group.writes:
+            if isinstance(write, Accept | Claim):
+                await self._adopt(write.task_id, write.caller)
+        await self._save_all(tasks)
         receipt = await self._memory.commit(group)
         for append, result in zip(group.appends, receipt.appended, strict=True):
             if isinstance(result, Released):
                 self._release(append.row.task_id)
         for write, outcome in zip(group.writes, receipt.written, strict=True):
             if isinstance(write, Accept | Claim) and not isinstance(outcome, Claimed | Queued):
-                self._forget_unless_owned(write.task_id)
+                self._release_unless_owned(write.task_id)
         return receipt
 
     async def _adopt(self, task_id: str, caller: Caller) -> None:
         """Takes a parked task into memory, so that it can be claimed there."""
-        if self._memory.row(task_id) is None:
-            found = await self._load(task_id, caller)
-            if found is not None:
-                self._memory.adopt(found.row, found.projection.to_task())
+        if self._memory.row(task_id) is not None:
+            return
+        found = await self._find(task_id, caller)
+        if found is None or self._memory.row(task_id) is not None:
+            return
+        task, version = found
+        row = self._row_of(task, caller)
+        kept = self._kept.pop(task_id, None)
+        records = [] if kept is None else kept.records
+        self._kept_bytes -= 0 if kept is None else kept.size
+        if kept is None or row.seq > kept.row.seq:
+            records = [*records, Record(task_id, row.seq, *encode(TaskReplaced(task)), row.created_at, None)]
+        self._memory.adopt(row, records, VERSION + task.SerializeToString())
+        self._versions[task_id] = version
+        self._digests[task_id] = _digest(task)
 
-    async def _save_all(self, appends: list[Append]) -> None:
-        outcomes = await asyncio.gather(*(self._save(append) for append in appends), return_exceptions=True)
+    def _row_of(self, task: Task, caller: Caller) -> TaskRow:
+        """Returns the row of a parked task: as it was left, or with one record more if others have changed the task."""
+        kept = self._kept.get(task.id)
+        if kept is None:
+            return row_of_task(task, caller.scope, None, 0)
+        if kept.digest == _digest(task):
+            return kept.row
+        return row_of_task(task, kept.row.scope, kept.row, kept.row.created_at)
+
+    async def _save_all(self, tasks: list[tuple[Append, Task]]) -> None:
+        outcomes = await asyncio.gather(*(self._save(*each) for each in tasks), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _save(self, append: Append) -> None:
-        task_id, context = append.row.task_id, _context(append.caller)
+    async def _save(self, append: Append, task: Task) -> None:
+        if self._digests.get(task.id) == _digest(task):
+            return
         for pause in (*PAUSES, None):
             try:
-                self._versions[task_id] = await self._store.save(
-                    append.projection.to_task(),
-                    event=None,
-                    prev=None,
-                    prev_version=self._versions.get(task_id, TaskVersion.MISSING),
-                    context=context,
-                )
+                await self._save_once(task, _context(append.caller))
             except Exception as error:
-                if pause is None:
-                    text = f'{self._name} cannot save task {task_id}: {type(error).__name__}'
+                if pause is None or isinstance(error, ConcurrentTaskModificationError):
+                    text = f'{self._name} cannot save task {task.id}: {type(error).__name__}'
                     raise JournalRefusedError(text) from error
                 await asyncio.sleep(pause)
             else:
-                return
+                break
+        self._digests[task.id] = _digest(task)
+
+    async def _save_once(self, task: Task, context: ServerCallContext) -> None:
+        version = self._versions.get(task.id, TaskVersion.MISSING)
+        if self._is_versioned and version.is_missing and task.status.state == CANCELED:
+            version = await self._put(_before_it_ended(task), version, context)  # only what exists can be cancelled
+        try:
+            await self._put(task, version, context)
+        except ConcurrentTaskModificationError:
+            if not await self._settle_conflict(task, context):
+                raise
+
+    async def _settle_conflict(self, task: Task, context: ServerCallContext) -> bool:
+        """Returns whether the store holds what it should, although somebody has changed the task since our last save.
+
+        That was our own attempt if its answer got lost. If it was another process, a task that goes on is given up; one
+        that ends must end in the store too, unless it has ended there already.
+        """
+        found = await self._store.get(task.id, context)
+        if found is None:
+            return False
+        self._versions[task.id] = found.version
+        if found.task == task:
+            return True
+        if task.status.state not in TERMINAL:
+            return False
+        if found.task.status.state in TERMINAL:
+            logger.warning('Task %s has been ended by another process; the store keeps that end', task.id)
+        else:
+            await self._put(task, found.version, context)
+        return True
+
+    async def _put(self, task: Task, version: TaskVersion, context: ServerCallContext) -> TaskVersion:
+        new = await self._store.save(task, event=None, prev=None, prev_version=version, context=context)
+        self._versions[task.id] = new
+        return new
 
     def _release(self, task_id: str) -> None:
         """Lets a task leave memory; its last records stay for a while, for readers who are behind."""
+        row = self._memory.row(task_id)
         records = self._memory.forget(task_id)
         self._versions.pop(task_id, None)
-        self._kept[task_id] = records
-        self._kept_bytes += _size(records)
+        digest = self._digests.pop(task_id, 0)
+        if row is None:
+            return
+        kept = _Kept(without_owner(row), records, sum(len(record.body) for record in records), digest)
+        self._kept[task_id] = kept
+        self._kept_bytes += kept.size
         while self._kept_bytes > KEPT_BYTES:
             _, oldest = self._kept.popitem(last=False)
-            self._kept_bytes -= _size(oldest)
+            self._kept_bytes -= oldest.size
 
-    def _forget_unless_owned(self, task_id: str) -> None:
+    def _release_unless_owned(self, task_id: str) -> None:
         row = self._memory.row(task_id)
         if row is not None and row.node is None:
-            self._memory.forget(task_id)
-            self._versions.pop(task_id, None)
+            self._release(task_id)
 
-    async def _load(self, task_id: str, caller: Caller) -> StoredTask | None:
+    # -- reading
+
+    async def _find(self, task_id: str, caller: Caller) -> tuple[Task, TaskVersion] | None:
         try:
             found = await self._store.get(task_id, _context(caller))
         except Exception as error:
             raise JournalUnavailableError(f'{self._name} cannot read task {task_id}') from error
-        if found is None:
+        kept = self._kept.get(task_id)
+        if found is None or (kept is not None and not caller.sees(kept.row.scope)):
             return None
-        self._versions[task_id] = found.version
-        return StoredTask(_parked_row(found.task, caller), Projection(found.task))
+        return found.task, found.version
 
     async def has_task(self, task_id: str, caller: Caller) -> bool:
         """Whether the task exists for the caller."""
@@ -156,51 +258,83 @@ class ForeignJournal:
         """Returns a live task from memory, any other from the store."""
         if self._memory.row(task_id) is not None:
             return await self._memory.read_task(task_id, caller)
-        found = await self._load(task_id, caller)
-        if self._memory.row(task_id) is None:
-            self._versions.pop(task_id, None)
-        return found
+        found = await self._find(task_id, caller)
+        if found is None:
+            return None
+        return StoredTask(self._row_of(found[0], caller), Projection(found[0]))
 
     async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
         """Returns records of a live task, or of one that was released not long ago."""
         kept = self._kept.get(task_id)
-        if kept is not None and self._memory.row(task_id) is None:
-            return [record for record in kept if record.seq > after][:limit]
+        if kept is not None:
+            return kept.records[after : after + limit]
         return await self._memory.read_records(task_id, after, limit)
 
     async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
         """Has the store list."""
-        page = await self._store.list(query, _context(caller))
+        try:
+            page = await self._store.list(query, _context(caller))
+        except A2AError:
+            raise
+        except Exception as error:
+            raise JournalUnavailableError(f'{self._name} cannot list tasks') from error
         return TaskPage(list(page.tasks), page.next_page_token, page.total_size)
 
     async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
         """Returns a task's push configs, which live in memory."""
         return await self._memory.read_configs(task_id)
 
+    # -- storing and deleting from outside
+
     async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
         """Has the store save."""
-        found = await self._store.get(task.id, _context(caller))
-        version = TaskVersion.MISSING if found is None else found.version
-        await self._store.save(task, event=None, prev=None, prev_version=version, context=_context(caller))
+        version = TaskVersion.MISSING
+        self._refuse_if_live(task.id)
+        found = await self._find(task.id, caller)
+        if found is not None:
+            recorded, version = found
+            refusal = refusal_to_replace(self._row_of(recorded, caller), recorded, task, caller)
+            if refusal:
+                raise TaskConflictError(f'task {task.id} cannot be stored: {refusal}')
+            if recorded.status.state in TERMINAL:
+                return
+        context = _context(caller)
+        try:
+            await self._store.save(task, event=None, prev=None, prev_version=version, context=context)
+        except ConcurrentTaskModificationError as error:
+            raise TaskConflictError(f'task {task.id} cannot be stored: somebody else has stored it') from error
+        except Exception as error:
+            raise JournalUnavailableError(f'{self._name} cannot save task {task.id}') from error
 
     async def delete_task(self, task_id: str, caller: Caller) -> bool:
         """Has the store delete."""
-        existed = await self._store.get(task_id, _context(caller)) is not None
-        await self._store.delete(task_id, _context(caller))
-        return existed
+        self._refuse_if_live(task_id)
+        if await self._find(task_id, caller) is None:
+            return False
+        try:
+            await self._store.delete(task_id, _context(caller))
+        except Exception as error:
+            raise JournalUnavailableError(f'{self._name} cannot delete task {task_id}') from error
+        kept = self._kept.pop(task_id, None)
+        self._kept_bytes -= 0 if kept is None else kept.size
+        self._memory.forget_configs(task_id)
+        return True
+
+    def _refuse_if_live(self, task_id: str) -> None:
+        if self._memory.row(task_id) is not None:
+            raise TaskConflictError(f'the agent is working on task {task_id}')
 
 
-def _changes_task(append: Append) -> bool:
-    return any(record.kind != TURN_ENDED for record in append.records)
+def _before_it_ended(task: Task) -> Task:
+    before = Task()
+    before.CopyFrom(task)
+    before.status.CopyFrom(TaskStatus(state=SUBMITTED, timestamp=task.status.timestamp))
+    return before
 
 
-def _parked_row(task: Task, caller: Caller) -> TaskRow:
-    return row_of_task(task, caller.scope, None, 0)
+def _digest(task: Task) -> int:
+    return hash(task.SerializeToString(deterministic=True))
 
 
 def _context(caller: Caller) -> ServerCallContext:
     return caller.context if isinstance(caller.context, ServerCallContext) else ServerCallContext()
-
-
-def _size(records: list[Record]) -> int:
-    return sum(len(record.body) for record in records)

@@ -155,12 +155,11 @@ class MemoryJournal:
         """Returns a task's row, whoever asks."""
         return self._rows.get(task_id)
 
-    def adopt(self, row: TaskRow, task: Task) -> None:
-        """Takes in a task that was stored elsewhere; `row` has one record, which carries it whole."""
-        kind, body = encode(TaskReplaced(task))
+    def adopt(self, row: TaskRow, records: list[Record], snapshot: bytes) -> None:
+        """Takes in a task that was stored elsewhere: its records from the first on, and what they amount to."""
         self._rows[row.task_id] = row
-        self._records[row.task_id] = [Record(row.task_id, row.seq, kind, body, row.created_at, None)]
-        self._snapshots[row.task_id] = (row.seq, body)
+        self._records[row.task_id] = records
+        self._snapshots[row.task_id] = (row.seq, snapshot)
 
     def forget(self, task_id: str) -> list[Record]:
         """Drops a task, and returns its records; its push configs stay."""
@@ -168,6 +167,10 @@ class MemoryJournal:
         self._snapshots.pop(task_id, None)
         self._inbox.pop(task_id, None)
         return self._records.pop(task_id, [])
+
+    def forget_configs(self, task_id: str) -> None:
+        """Drops a task's push configs."""
+        self._configs.pop(task_id, None)
 
     async def has_task(self, task_id: str, caller: Caller) -> bool:
         """Whether the task exists for the caller."""
@@ -226,7 +229,7 @@ class MemoryJournal:
         if row.node is not None:
             raise TaskConflictError(f'task {task_id} cannot be deleted: the agent is working on it')
         self.forget(task_id)
-        self._configs.pop(task_id, None)
+        self.forget_configs(task_id)
         return True
 
     def _fold(self, task_id: str) -> Projection:

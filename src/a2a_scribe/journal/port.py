@@ -56,6 +56,8 @@ class TaskRow:
     """How often the task has been claimed."""
     open_turn: TurnId | None = None
     attempt: int = 0
+    size: int = 0
+    """Bytes of all its records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 Our handler takes the journal from them; `a2a-sdk`'s own handler, or a program, uses them as plain `TaskStore`s.
 """
 
-import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,8 +19,6 @@ from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE
 from a2a_scribe.protocol.types import ListTasksRequest, ListTasksResponse, Scope, Task
-
-logger = logging.getLogger(__name__)
 
 THEIR_TABLE = 'tasks'
 """The table in which `a2a-sdk` keeps tasks by default."""
@@ -104,8 +101,10 @@ class DatabaseTaskStore(JournalTaskStore):
         owner_resolver: OwnerResolver = resolve_user_scope,
         core_to_model_conversion: Callable[[Task, str], Any] | None = None,
         model_to_core_conversion: Callable[[Any], Task] | None = None,
+        *,
+        transaction_deadline: float = 5.0,
     ) -> None:
-        """Takes a user's engine.
+        """Takes a user's engine; `transaction_deadline` is in seconds, for one transaction on a database server.
 
         A `table_name` other than the default gives tables of its own (`scribe_<table_name>_...`). Conversions to and
         from a table model are not needed, because tasks are stored as what the protocol sends.
@@ -114,24 +113,11 @@ class DatabaseTaskStore(JournalTaskStore):
             SettingsError: The database is of an unsupported kind.
         """
         prefix = DEFAULT_PREFIX if table_name == THEIR_TABLE else f'{DEFAULT_PREFIX}{table_name}_'
-        self._sql = SqlJournal(engine, prefix=prefix, create=create_table)
-        super().__init__(self._sql, owner_resolver)
+        journal = SqlJournal(
+            engine, prefix=prefix, create=create_table, deadline=transaction_deadline, their_table=table_name
+        )
+        super().__init__(journal, owner_resolver)
         self.engine = engine
         self.create_table = create_table
-        self._their_table = table_name
-        self._looked = False
         if core_to_model_conversion is not None or model_to_core_conversion is not None:
             warnings.warn('a2a-scribe has no table model; the conversions are not used', UserWarning, stacklevel=2)
-
-    async def initialize(self) -> None:
-        """Makes the store ready, and warns if `a2a-sdk`'s own table holds tasks that are not seen here."""
-        await super().initialize()
-        if not self._looked:
-            self._looked = True
-            count = await self._sql.count_in(self._their_table)
-            if count:
-                logger.warning(
-                    'The table %r of a2a-sdk holds %d tasks; a2a-scribe keeps its own tables and does not show them',
-                    self._their_table,
-                    count,
-                )

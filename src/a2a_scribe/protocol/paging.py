@@ -40,7 +40,7 @@ def decode_token(token: str) -> PagePosition | None:
         padded = token.encode('ascii') + b'=' * (-len(token) % 4)
         value = json.loads(base64.b64decode(padded, altchars=b'-_', validate=True))
         status_time, task_id = value
-    except (binascii.Error, ValueError, TypeError):
+    except (binascii.Error, ValueError, TypeError, RecursionError):
         raise InvalidParamsError('pageToken is not valid') from None
     if type(status_time) is not int or not -(2**63) <= status_time < 2**63 or not isinstance(task_id, str):
         raise InvalidParamsError('pageToken is not valid')

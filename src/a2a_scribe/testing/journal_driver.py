@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Self
 
+from a2a.auth.user import User
+from a2a.server.context import ServerCallContext
+
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import (
     ArtifactChanged,
@@ -61,7 +64,32 @@ from a2a_scribe.protocol.types import (
 EPOCH = 1_750_000_000_000_000
 """The first moment of a scripted world, in microseconds."""
 
-ALICE = Caller(Scope('agent', 'alice', ''))
+
+class NamedUser(User):
+    """An authenticated user."""
+
+    def __init__(self, name: str) -> None:
+        """Takes the user's name."""
+        self._name = name
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def user_name(self) -> str:
+        """The user's name, which is the owner."""
+        return self._name
+
+
+def caller(owner: str, *, agent: str = 'agent', tenant: str = '', any_agent: bool = False) -> Caller:
+    """Returns a caller whose context says the same as its scope."""
+    context = ServerCallContext(user=NamedUser(owner), tenant=tenant)
+    return Caller(Scope(agent, owner, tenant), context, any_agent)
+
+
+ALICE = caller('alice')
 
 
 def turn_body(turn_id: str, text: str = 'hello') -> bytes:
@@ -112,7 +140,7 @@ class ScriptedTask:
         self.node = node
         self.id = task_id
         self.caller = caller
-        self.turn_id = TurnId(f'{task_id}: first turn')
+        self.turn_id = TurnId('first turn')
         self.task = Task(
             id=task_id, context_id=context_id, status=TaskStatus(state=SUBMITTED, timestamp=timestamp(EPOCH))
         )

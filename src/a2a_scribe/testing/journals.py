@@ -49,17 +49,24 @@ class TroubledJournal:
         """Whether a commit waits now."""
         return self._held.is_set()
 
-    def fail(self, times: int = 1) -> None:
-        """Fails the next commits; nothing of them is written."""
-        self._fails += times
+    def fail(self, times: int = 1_000_000) -> None:
+        """Fails the next commits, by default until it heals; nothing of them is written."""
+        self._fails = times
 
     def lose_answers(self, times: int = 1) -> None:
         """Writes the next commits, and then says that it could not."""
-        self._lost += times
+        self._lost = times
 
     def refuse(self, wanted: Callable[[Group], bool]) -> None:
         """Refuses the groups that `wanted` names, from now on."""
         self._refuses = wanted
+
+    def heal(self) -> None:
+        """Ends all trouble."""
+        self.is_away = self.reads_fail = False
+        self._fails = self._lost = 0
+        self._refuses = lambda _: False
+        self.let_go()
 
     # -- the port
 

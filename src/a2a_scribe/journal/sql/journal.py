@@ -1,5 +1,6 @@
 """The SQL adapter: the port's methods, each a few statements on `Access`."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,14 +25,24 @@ from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_t
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import ListTasksRequest, Scope, Task, TaskPushNotificationConfig
 
+logger = logging.getLogger(__name__)
+
 
 class SqlJournal:
     """A journal in an SQL database."""
 
     def __init__(
-        self, engine: AsyncEngine, *, prefix: str = DEFAULT_PREFIX, create: bool = True, deadline: float = 5.0
+        self,
+        engine: AsyncEngine,
+        *,
+        prefix: str = DEFAULT_PREFIX,
+        create: bool = True,
+        deadline: float = 5.0,
+        their_table: str = '',
     ) -> None:
         """Takes a user's engine; tables are made at `open` if `create` is true.
+
+        `their_table` is where `a2a-sdk` would keep its tasks: they are counted, because they are not seen here.
 
         Raises:
             SettingsError: The database is of an unsupported kind.
@@ -41,6 +52,7 @@ class SqlJournal:
         self._create = create
         self._tables = tables_of(prefix)
         self._statements = statements_of(prefix)
+        self._their_table = their_table
 
     async def open(self) -> None:
         """Brings the schema up to date, once per loop."""
@@ -48,21 +60,23 @@ class SqlJournal:
 
     async def _migrate(self, running: Running) -> None:
         await bring_up_to_date(running.connection, self._prefix, create=self._create)
+        if self._their_table:
+            await self._warn_of_their_tasks(running)
 
     async def close(self) -> None:
         """Gives the database back; the engine stays its user's."""
         await self._access.close()
 
-    async def count_in(self, table_name: str) -> int:
-        """Returns how many rows a table has that is not ours, 0 if there is none."""
-
-        async def work(running: Running) -> int:
-            if not await running.connection.run_sync(_has_table, table_name):
-                return 0
-            ((count,),) = await running.query(select(func.count()).select_from(table(table_name)))
-            return int(count)
-
-        return await self._access.read(work)
+    async def _warn_of_their_tasks(self, running: Running) -> None:
+        name, self._their_table = self._their_table, ''
+        if await running.connection.run_sync(_has_table, name):
+            ((count,),) = await running.query(select(func.count()).select_from(table(name)))
+            if count:
+                logger.warning(
+                    'The table %r of a2a-sdk holds %d tasks; a2a-scribe keeps its own tables and does not show them',
+                    name,
+                    count,
+                )
 
     async def register(self, node: NodeRow) -> None:
         """Makes a node known and alive; again is harmless."""

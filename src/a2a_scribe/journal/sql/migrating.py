@@ -5,7 +5,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, column, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from a2a_scribe.errors import SchemaError
@@ -48,10 +48,10 @@ def _config(prefix: str) -> Config:
 
 
 def _current_version(connection: Connection, prefix: str) -> str | None:
-    table = version_table(prefix)
-    if not inspect(connection).has_table(table):
+    name = version_table(prefix)
+    if not inspect(connection).has_table(name):
         return None
-    version: str | None = connection.execute(text(f'SELECT version_num FROM {table}')).scalar()
+    version: str | None = connection.execute(select(column('version_num')).select_from(table(name))).scalar()
     return version
 
 

@@ -8,13 +8,15 @@ from a2a_scribe.core.records import VERSION, Record
 from a2a_scribe.journal.port import Group, StoredTask, TaskRow
 from a2a_scribe.protocol.types import NodeId, Scope, TaskPushNotificationConfig, TurnId
 
-ROW_WIDTH = 13
+ROW_WIDTH = 14
 """How many columns make a `TaskRow`."""
 
 
 def task_row(values: Sequence[Any]) -> TaskRow:
     """Makes the row from the columns of `statements.TASK_COLUMNS`."""
-    task_id, agent, owner, tenant, context_id, state, status_time, created_at, seq, node, epoch, turn, attempt = values
+    task_id, agent, owner, tenant, context_id, state, status_time, created_at, seq, node, epoch, turn, attempt, size = (
+        values
+    )
     return TaskRow(
         task_id,
         Scope(agent, owner, tenant),
@@ -27,6 +29,7 @@ def task_row(values: Sequence[Any]) -> TaskRow:
         epoch,
         None if turn is None else TurnId(turn),
         attempt,
+        size,
     )
 
 
@@ -62,6 +65,7 @@ def new_task_values(row: TaskRow, snapshot: bytes | None, snapshot_seq: int) -> 
         'epoch': row.epoch,
         'open_turn': row.open_turn,
         'attempt': row.attempt,
+        'size': row.size,
     }
 
 
@@ -76,6 +80,7 @@ def changed_task_values(row: TaskRow) -> dict[str, Any]:
         'new_epoch': row.epoch,
         'new_open_turn': row.open_turn,
         'new_attempt': row.attempt,
+        'new_size': row.size,
     }
 
 

@@ -25,6 +25,7 @@ TASK_COLUMNS = (
     'epoch',
     'open_turn',
     'attempt',
+    'size',
 )
 """The columns of a `TaskRow`, in its order."""
 
@@ -115,14 +116,14 @@ def _of_nodes(tables: Tables) -> dict[str, Any]:
 
 
 def _update_tasks(tables: Tables, *, with_snapshot: bool) -> Update:
-    names = ['state', 'status_time', 'seq', 'node', 'epoch', 'open_turn', 'attempt']
+    names = ['state', 'status_time', 'seq', 'node', 'epoch', 'open_turn', 'attempt', 'size']
     if with_snapshot:
         names += ['snapshot', 'snapshot_seq']
     return _update(tables, names)
 
 
 def _replace_task(tables: Tables) -> Update:
-    return _update(tables, ['context_id', 'state', 'status_time', 'seq', 'snapshot', 'snapshot_seq'])
+    return _update(tables, ['context_id', 'state', 'status_time', 'seq', 'size', 'snapshot', 'snapshot_seq'])
 
 
 def _update(tables: Tables, names: list[str]) -> Update:

@@ -85,6 +85,7 @@ def _tasks(metadata: MetaData, prefix: str) -> Table:
         Column('epoch', Integer, nullable=False),
         Column('open_turn', key_type()),
         Column('attempt', Integer, nullable=False),
+        Column('size', BigInteger, nullable=False),
         Index(f'{name}_by_time', *scope, 'status_time', 'id'),
         Index(f'{name}_by_context', *scope, 'context_id', 'status_time', 'id'),
         Index(f'{name}_by_state', *scope, 'state', 'status_time', 'id'),

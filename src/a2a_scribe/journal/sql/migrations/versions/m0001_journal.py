@@ -49,6 +49,7 @@ def _make_tasks(name: str) -> None:
         sa.Column('epoch', sa.Integer, nullable=False),
         sa.Column('open_turn', key()),
         sa.Column('attempt', sa.Integer, nullable=False),
+        sa.Column('size', sa.BigInteger, nullable=False),
     )
     op.create_index(f'{name}_by_time', name, [*SCOPE, 'status_time', 'id'])
     op.create_index(f'{name}_by_context', name, [*SCOPE, 'context_id', 'status_time', 'id'])
