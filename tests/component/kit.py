@@ -245,6 +245,9 @@ class Site:
             if closing.done():
                 break
             self.clock.advance(1.0)
+        if not closing.done():
+            closing.cancel()
+            raise AssertionError('closing has no end')
         await closing
 
 

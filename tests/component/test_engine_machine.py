@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -39,7 +39,7 @@ class Call:
     running: bool = True
 
 
-EVENTS = {
+EVENTS: dict[str, Callable[[], object]] = {
     'task': lambda: task(WORKING),
     'working': lambda: status(WORKING, 'on it'),
     'chunk': lambda: artifact(append=True),
@@ -118,7 +118,7 @@ class EngineMachine(RuleBasedStateMachine):
         return new_site(self.agent, settings=limits)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(asyncio.wait_for(work, 10.0))
+        return self.loop.run_until_complete(work)
 
     async def records(self) -> dict[str, list[Record]]:
         return {task_id: await self.site.records(task_id) for task_id in self.site.task_ids}
@@ -262,10 +262,16 @@ class EngineMachine(RuleBasedStateMachine):
         try:
             self.run(self.let_everything_go())
         finally:
-            for left in asyncio.all_tasks(self.loop):
-                left.cancel()
-            self.run(settle(30))
+            self.run(self.end())
             self.loop.close()
+
+    async def end(self) -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in left:
+            each.cancel()
+        watching = [watcher.task for watcher in self.watchers if watcher.task is not None]
+        sending = [sender.task for sender in self.senders]
+        await asyncio.gather(*left, *watching, *sending, *self.cancels, return_exceptions=True)
 
     async def let_everything_go(self) -> None:
         self.site.journal.heal()
@@ -275,10 +281,11 @@ class EngineMachine(RuleBasedStateMachine):
             await self.site.advance(1.0)
         if self.given_up:
             final = self.site.begin('once more')
-            await until(lambda: self.agent.running)
+            await until(lambda: self.agent.running, 'the last message is worked on')
             self.agent.running[-1].orders.put_nowait('return')
             await self.site.advance(1.0)
-            await final
+            await until(final.done, 'the last message is answered')
+            final.exception()
         await until(lambda: not self.agent.running, 'no agent runs')
         assert [sender.message_id for sender in self.senders if not sender.task.done()] == [], 'nobody waits for ever'
         assert all(cancel.done() for cancel in self.cancels), 'no cancel waits for ever'

@@ -21,5 +21,6 @@ def row_of_task(task: Task, scope: Scope, before: TaskRow | None, now: int) -> T
         created_at=now if before is None else before.created_at,
         seq=1 if before is None else before.seq + 1,
         epoch=0 if before is None else before.epoch,
+        attempt=0 if before is None else before.attempt,
         size=task.ByteSize() + (0 if before is None else before.size),
     )

@@ -189,7 +189,7 @@ class ScriptedTask:
         started = Record(self.id, 1, *encode_started(turn_body(self.turn_id)), EPOCH, None)
         created = Record(self.id, 2, *encode(TaskCreated(self.task)), EPOCH, None)
         self.records += [started, created]
-        self.row = replace(self.row, seq=2)
+        self.row = replace(self.row, seq=2, size=len(started.body) + len(created.body))
         rest = self.append(*changes, snapshot=snapshot, ends_turn=ends_turn)
         rest.records[:0] = [started, created]
         rest.born, rest.configs = True, configs
@@ -205,7 +205,7 @@ class ScriptedTask:
         for change in changes:
             self.projection.apply(change)
             records.append(Record(self.id, self.row.seq + 1, *encode(change), EPOCH + 1, note))
-            self.row = replace(self.row, seq=self.row.seq + 1)
+            self.row = replace(self.row, seq=self.row.seq + 1, size=self.row.size + len(records[-1].body))
         status = self.projection.status
         time = status.timestamp.seconds * 1_000_000 + status.timestamp.nanos // 1000
         self.row = replace(self.row, state=status.state, status_time=time)
@@ -251,7 +251,8 @@ class ScriptedTask:
         assert isinstance(turn, TurnStarted)
         self.projection.apply(turn)
         self.records.append(started)
-        self.row = replace(self.row, seq=started.seq, open_turn=turn.turn_id, attempt=turn.attempt)
+        size = self.row.size + len(started.body)
+        self.row = replace(self.row, seq=started.seq, open_turn=turn.turn_id, attempt=turn.attempt, size=size)
 
 
 def encode_started(body: bytes) -> tuple[str, bytes]:

@@ -31,8 +31,9 @@ class TroubledJournal:
 
     def hold(self) -> None:
         """Lets commits wait before they are written, until `let_go`."""
-        self._passes = asyncio.Event()
-        self._held.clear()
+        if self._passes is None:
+            self._passes = asyncio.Event()
+            self._held.clear()
 
     def let_go(self) -> None:
         """Lets commits go on."""

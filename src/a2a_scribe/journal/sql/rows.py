@@ -92,6 +92,7 @@ def replaced_task_values(row: TaskRow) -> dict[str, Any]:
         'new_state': int(row.state),
         'new_status_time': row.status_time,
         'new_seq': row.seq,
+        'new_size': row.size,
         'new_snapshot': None,
         'new_snapshot_seq': row.seq - 1,
     }

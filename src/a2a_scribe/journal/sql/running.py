@@ -134,7 +134,8 @@ def _compile(statement: Executable) -> _Direct | None:
     assert isinstance(compiled, SQLCompiler)
     if compiled.post_compile_params or compiled.positiontup is None:
         return None
-    return _Direct(str(compiled), tuple(compiled.positiontup), compiled.params)
+    constants = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
+    return _Direct(str(compiled), tuple(compiled.positiontup), constants)
 
 
 SQLITE: Dialect = sqlite.dialect(paramstyle='qmark')

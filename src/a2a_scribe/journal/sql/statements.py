@@ -85,7 +85,9 @@ def statements_of(prefix: str) -> Statements:
             select(inbox.c.id, inbox.c.task_id, inbox.c.body).where(inbox.c.task_id.in_(ids)).order_by(inbox.c.id)
         ),
         count_waiting=select(func.count()).select_from(inbox).where(inbox.c.task_id == bindparam('the_id')),
-        insert_inbox=insert(inbox),
+        insert_inbox=insert(inbox).values(
+            {column.name: bindparam(column.name) for column in inbox.c if column.name != 'id'}
+        ),
         delete_inbox_row=delete(inbox).where(inbox.c.id == bindparam('the_id')),
         delete_inbox_of=delete(inbox).where(inbox.c.task_id.in_(ids)),
         inbox_row_of_turn=select(inbox.c.id).where(inbox.c.turn_id == bindparam('the_turn')),
