@@ -6,7 +6,7 @@ read what a newer one wrote. Writers make records from changes; cursors and proj
 
 import json
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from a2a_scribe.protocol.types import (
@@ -59,6 +59,10 @@ class CallerRecord:
     authenticated: bool = False
     extensions: tuple[str, ...] = ()
     traceparent: str = ''
+
+    def fields(self) -> dict[str, object]:
+        """Returns the fields by name; several times faster than `dataclasses.asdict`, and this is done for each turn."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,7 @@ def encode(change: Change) -> tuple[str, bytes]:
         case HistoryAdded(messages):
             return HISTORY, VERSION + Task(history=messages).SerializeToString()
         case TurnStarted(turn_id, caller, request, attempt):
-            head = {'turn_id': turn_id, 'attempt': attempt, 'caller': asdict(caller)}
+            head = {'turn_id': turn_id, 'attempt': attempt, 'caller': caller.fields()}
             return TURN_STARTED, _with_head(head, request.SerializeToString())
         case TurnEnded(turn_id, outcome, error):
             return TURN_ENDED, _with_head({'turn_id': turn_id, 'outcome': outcome, 'error': error}, b'')
