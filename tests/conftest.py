@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.postgres import PostgresServer, running_postgres
 
+pytest.register_assert_rewrite('a2a_scribe.testing')
+
 
 @pytest.fixture(scope='session')
 def anyio_backend() -> str:

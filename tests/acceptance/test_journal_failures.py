@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from a2a.server.agent_execution import RequestContext
@@ -32,6 +32,7 @@ from tests.support.proxy import Proxy, proxy_before, wait_for_seconds
 
 pytestmark = pytest.mark.anyio
 
+T = TypeVar('T')
 Script = Callable[[RequestContext, TaskUpdater], Awaitable[object]]
 LONG_ENOUGH = 30
 RETRYABLE = {'retryable': True}
@@ -135,17 +136,37 @@ def said(task: Task) -> list[str]:
     return [kit.words_of(message) for message in task.history if message.role == Role.ROLE_USER]
 
 
-async def state_reached(handler: DefaultRequestHandler, task_id: str, state: str) -> Task:
-    """Looks at the task after each commit until it is in a state."""
+async def after_commits(handler: DefaultRequestHandler, look: Callable[[], Awaitable[T | None]]) -> T:
+    """Looks now and after each commit, until there is something to see."""
     committed = asyncio.Event()
     disconnect = handler.engine.signals.committed.connect(lambda _: committed.set())
     try:
-        while kit.state_of(task := await get(handler, task_id)) != state:
+        while not (seen := await look()):
             await committed.wait()
             committed.clear()
     finally:
         disconnect()
-    return task
+    return seen
+
+
+async def state_reached(handler: DefaultRequestHandler, task_id: str, state: str) -> Task:
+    """Waits until the stored task is in a state, and returns it."""
+
+    async def look() -> Task | None:
+        task = await get(handler, task_id)
+        return task if kit.state_of(task) == state else None
+
+    return await after_commits(handler, look)
+
+
+async def working_tasks(handler: DefaultRequestHandler, count: int) -> list[Task]:
+    """Waits until so many tasks are stored as working, and returns them."""
+
+    async def look() -> list[Task] | None:
+        found = await list_tasks(handler, status=TaskState.TASK_STATE_WORKING)
+        return found if len(found) == count else None
+
+    return await after_commits(handler, look)
 
 
 # A COMMIT gets lost on its way there or back
@@ -196,7 +217,7 @@ async def test_a_lost_commit_of_queued_messages_runs_each_once(postgres_database
     async with through_proxy(agent, postgres_database_url) as (handler, proxy):
         first = asyncio.ensure_future(kit.send(handler, 'first'))
         await started.wait()
-        task = await first_task(handler)
+        [task] = await working_tasks(handler, 1)
         rest = []
         for number in range(6):
             getattr(proxy, fault)()
@@ -241,19 +262,6 @@ async def late_cancel(handler: DefaultRequestHandler, proxy: Proxy, fault: str, 
     if turns > 20:
         getattr(proxy, fault)()
     return await handler.on_cancel_task(CancelTaskRequest(id=task_id), kit.call())
-
-
-async def first_task(handler: DefaultRequestHandler) -> Task:
-    """The one task that is stored, as soon as it is."""
-    committed = asyncio.Event()
-    disconnect = handler.engine.signals.committed.connect(lambda _: committed.set())
-    try:
-        while not (page := await handler.on_list_tasks(ListTasksRequest(), kit.call())).tasks:
-            await committed.wait()
-            committed.clear()
-    finally:
-        disconnect()
-    return page.tasks[0]
 
 
 # What databases do not like
@@ -417,8 +425,7 @@ async def test_an_outage_beyond_all_patience_hangs_nobody_and_is_got_over(outage
         sends = [asyncio.ensure_future(kit.send(handler, 'wait')) for _ in range(5)]
         for _ in sends:
             await reached.acquire()
-        open_tasks = [task.id for task in (await list_tasks(handler)) if kit.state_of(task) == 'WORKING']
-        assert len(open_tasks) == 5
+        open_tasks = [task.id for task in await working_tasks(handler, 5)]
         async with outage.away():
             going.set()
             calls: list[Awaitable[object]] = [
@@ -456,7 +463,7 @@ async def test_who_subscribes_through_an_outage_sees_the_end(outage: Outage) -> 
     async with serving(agent, outage.url, settings=Settings(poll_interval=60)) as handler:
         sending = asyncio.ensure_future(kit.send(handler, 'go'))
         await started.wait()
-        task = await first_task(handler)
+        [task] = await working_tasks(handler, 1)
         stream = handler.on_subscribe_to_task(SubscribeToTaskRequest(id=task.id), kit.call())
         await anext(stream)
         async with outage.away():

@@ -1,11 +1,14 @@
 """Random clients, random agents and a journal in trouble, step by step: what must hold, holds after each step."""
 
 import asyncio
+import contextvars
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, TypeVar, cast
 
+import pytest
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import Event as AgentEvent
 from a2a.server.events import EventQueue
@@ -17,12 +20,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from a2a_scribe import Settings
 from a2a_scribe.core.projection import fold
 from a2a_scribe.core.records import TURN_STARTED, Record, TurnStarted, decode, shown_event
-from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, TERMINAL, WORKING
+from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, TERMINAL, WORKING
 from a2a_scribe.protocol.types import Event, Message, Task
 from a2a_scribe.testing.agents import artifact, message, status, task
 from tests.component.kit import Site, Watcher, check_records, new_site, settle, until
 
 T = TypeVar('T')
+
+sent: contextvars.ContextVar[str] = contextvars.ContextVar('sent', default='nothing')
+"""The id of the message that a client sends."""
 
 
 class AgentError(Exception):
@@ -37,6 +43,16 @@ class Call:
     queue: EventQueue
     orders: 'asyncio.Queue[str]' = field(default_factory=asyncio.Queue)
     running: bool = True
+    is_stubborn: bool = False
+    sent: str = field(default_factory=sent.get)
+
+    async def next_order(self) -> str:
+        while True:
+            try:
+                return await self.orders.get()
+            except asyncio.CancelledError:
+                if not self.is_stubborn:
+                    raise
 
 
 EVENTS: dict[str, Callable[[], object]] = {
@@ -50,7 +66,10 @@ EVENTS: dict[str, Callable[[], object]] = {
     'fail': lambda: status(FAILED, 'no'),
     'metadata': lambda: Task(metadata={'seen': True}),
 }
-ORDERS = [*EVENTS, 'raise', 'refuse', 'return', 'return', 'return']
+ORDERS = [*EVENTS, 'raise', 'refuse', 'ignore', 'return', 'return', 'return']
+ENDS = ['park', 'complete', 'raise', 'return']
+ACTIONS = ['cancel', 'subscribe', 'blocking', 'stream', 'immediately']
+REPORTS = ['nothing', 'chunk', 'canceled', 'failure', 'silence']
 
 
 class ObedientAgent(AgentExecutor):
@@ -58,20 +77,28 @@ class ObedientAgent(AgentExecutor):
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
-        self.reports = False
+        self.report = 'nothing'
+        self.silence = asyncio.Event()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         call = Call(context, event_queue)
         self.calls.append(call)
         try:
-            while await obey(call, await call.orders.get()):
+            while await obey(call, await call.next_order()):
                 pass
         finally:
             call.running = False
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        if self.reports:
-            await event_queue.enqueue_event(artifact('last words'))
+        match self.report:
+            case 'chunk':
+                await event_queue.enqueue_event(artifact('last words'))
+            case 'canceled':
+                await event_queue.enqueue_event(status(CANCELED, 'as you wish'))
+            case 'failure':
+                raise AgentError('in cancel')
+            case 'silence':
+                await self.silence.wait()
 
     @property
     def running(self) -> list[Call]:
@@ -82,12 +109,22 @@ async def obey(call: Call, order: str) -> bool:
     match order:
         case 'return':
             return False
+        case 'ignore':
+            call.is_stubborn = True
+            return True
         case 'raise':
             raise AgentError('ordered')
         case 'refuse':
             raise UnsupportedOperationError('ordered')
     await call.queue.enqueue_event(cast('AgentEvent', EVENTS[order]()))
     return True
+
+
+picks = st.integers(0, 99)
+
+
+def chosen(items: Sequence[T], pick: int) -> T:
+    return items[pick % len(items)]
 
 
 @dataclass
@@ -130,13 +167,14 @@ class EngineMachine(RuleBasedStateMachine):
         self.run(self.begin(kind, ''))
 
     @precondition(lambda self: self.site.task_ids)
-    @rule(kind=st.sampled_from(['blocking', 'immediately', 'stream']), data=st.data())
-    def follow_up(self, kind: str, data: st.DataObject) -> None:
-        self.run(self.begin(kind, data.draw(st.sampled_from(self.site.task_ids))))
+    @rule(kind=st.sampled_from(['blocking', 'immediately', 'stream']), pick=picks)
+    def follow_up(self, kind: str, pick: int) -> None:
+        self.run(self.begin(kind, chosen(self.site.task_ids, pick)))
 
     async def begin(self, kind: str, task_id: str) -> None:
         message_id = f'message {next(self.numbers)}'
         given = {'task_id': task_id, 'message_id': message_id}
+        sent.set(message_id)
         if kind == 'stream':
             watcher = self.site.stream(message_id, **given)
             self.watchers.append(watcher)
@@ -148,38 +186,76 @@ class EngineMachine(RuleBasedStateMachine):
         await settle(30)
 
     @precondition(lambda self: self.site.task_ids)
-    @rule(data=st.data())
-    def subscribe(self, data: st.DataObject) -> None:
+    @rule(pick=picks)
+    def subscribe(self, pick: int) -> None:
         async def begin() -> None:
-            self.watchers.append(self.site.subscribe(data.draw(st.sampled_from(self.site.task_ids))))
+            self.watchers.append(self.site.subscribe(chosen(self.site.task_ids, pick)))
             await settle(30)
 
         self.run(begin())
 
     @precondition(lambda self: any(not sender.task.done() for sender in self.senders))
-    @rule(data=st.data())
-    def a_client_goes_away(self, data: st.DataObject) -> None:
+    @rule(pick=picks)
+    def a_client_goes_away(self, pick: int) -> None:
         waiting = [sender for sender in self.senders if not sender.task.done()]
-        data.draw(st.sampled_from(waiting)).task.cancel()
+        chosen(waiting, pick).task.cancel()
         self.run(settle(30))
 
     @precondition(lambda self: self.site.task_ids)
-    @rule(data=st.data(), reports=st.booleans())
-    def cancel(self, data: st.DataObject, reports: bool) -> None:
-        async def begin() -> None:
-            self.agent.reports = reports
-            self.cancels.append(self.site.begin_cancel(data.draw(st.sampled_from(self.site.task_ids))))
+    @rule(pick=picks, report=st.sampled_from(REPORTS))
+    def cancel(self, pick: int, report: str) -> None:
+        self.run(self.begin_cancel(chosen(self.site.task_ids, pick), report))
+
+    async def begin_cancel(self, task_id: str, report: str) -> None:
+        self.agent.report = report
+        self.cancels.append(self.site.begin_cancel(task_id))
+        await settle(30)
+
+    @precondition(lambda self: self.agent.running)
+    @rule(pick=picks, orders=st.sampled_from(ENDS), action=st.sampled_from(ACTIONS), turns=st.integers(0, 12))
+    def something_happens_at_the_end_of_a_turn(self, pick: int, orders: str, action: str, turns: int) -> None:
+        async def happen() -> None:
+            call = chosen(self.agent.running, pick)
+            slow = pick % 2 == 1
+            if slow:
+                self.site.journal.hold()
+            for each in (orders, 'return'):
+                call.orders.put_nowait(each)
+            await settle(turns)
+            await self.act(action, call.context.task_id or '', pick)
+            self.site.journal.let_go()
             await settle(30)
 
-        self.run(begin())
+        self.run(happen())
+
+    async def act(self, action: str, task_id: str, pick: int) -> None:
+        if action == 'cancel':
+            await self.begin_cancel(task_id, chosen(REPORTS, pick))
+        elif action == 'subscribe':
+            self.watchers.append(self.site.subscribe(task_id))
+            await settle(30)
+        else:
+            await self.begin(action, task_id)
+
+    @precondition(lambda self: self.site.task_ids)
+    @rule(pick=picks, action=st.sampled_from(ACTIONS))
+    def an_answer_is_lost_for_good(self, pick: int, action: str) -> None:
+        async def lose() -> None:
+            self.given_up = True
+            self.site.journal.let_go()
+            self.site.journal.lose_answers(1)
+            await self.act(action, chosen(self.site.task_ids, pick), pick)
+            await self.stay_away()
+
+        self.run(lose())
 
     # -- the agent
 
     @precondition(lambda self: self.agent.running)
-    @rule(data=st.data(), orders=st.lists(st.sampled_from(ORDERS), min_size=1, max_size=4))
-    def order(self, data: st.DataObject, orders: list[str]) -> None:
+    @rule(pick=picks, orders=st.lists(st.sampled_from(ORDERS), min_size=1, max_size=4))
+    def order(self, pick: int, orders: list[str]) -> None:
         async def give() -> None:
-            call = data.draw(st.sampled_from(self.agent.running))
+            call = chosen(self.agent.running, pick)
             for each in orders:
                 call.orders.put_nowait(each)
             await settle(30)
@@ -214,16 +290,16 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule()
     def stay_away_too_long(self) -> None:
-        async def stay() -> None:
-            self.given_up = True
-            self.site.journal.let_go()
-            self.site.journal.fail()
-            for _ in range(6):
-                await self.site.advance(1.0)
-            self.site.journal.heal()
-            await self.site.advance(1.0)
+        self.run(self.stay_away())
 
-        self.run(stay())
+    async def stay_away(self) -> None:
+        self.given_up = True
+        self.site.journal.let_go()
+        self.site.journal.fail()
+        for _ in range(6):
+            await self.site.advance(1.0)
+        self.site.journal.heal()
+        await self.site.advance(1.0)
 
     # -- what must hold
 
@@ -241,6 +317,13 @@ class EngineMachine(RuleBasedStateMachine):
         for sender in self.senders:
             if sender.is_follow_up and was_refused(sender.task):
                 assert sender.message_id not in {*started, *heard}, f'{sender.message_id} was refused and started'
+
+    @invariant()
+    def a_turn_runs_in_the_context_of_its_request(self) -> None:
+        failed = {sender.message_id for sender in self.senders if is_uncertain(sender.task)}
+        for call in self.agent.calls:
+            heard = call.context.get_user_input()
+            assert call.sent == heard or heard in failed, f'{heard} runs in the context of {call.sent}'
 
     @invariant()
     def what_clients_were_told_is_in_the_journal(self) -> None:
@@ -275,6 +358,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     async def let_everything_go(self) -> None:
         self.site.journal.heal()
+        self.agent.silence.set()
         for _ in range(8):
             for call in self.agent.running:
                 call.orders.put_nowait('return')
@@ -328,6 +412,11 @@ def was_refused(sending: 'asyncio.Task[Any]') -> bool:
     return isinstance(error, UnsupportedOperationError | TaskNotFoundError) and not isinstance(error, InternalError)
 
 
+def is_uncertain(sending: 'asyncio.Task[Any]') -> bool:
+    """Whether the sender was told that the journal is away: its message may have been recorded all the same."""
+    return sending.done() and not sending.cancelled() and isinstance(sending.exception(), InternalError)
+
+
 def started_in(journals: dict[str, list[Record]]) -> list[str]:
     started = []
     for record in itertools.chain.from_iterable(journals.values()):
@@ -353,8 +442,59 @@ def is_run_of(records: list[Record], events: list[Event]) -> bool:
 
 TestEngine = EngineMachine.TestCase
 TestEngine.settings = settings(
-    max_examples=60,
+    max_examples=40,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+def step(machine: EngineMachine, random: Random) -> None:
+    """Takes one random step that can be taken now."""
+    pick, kind = random.randrange(100), random.choice(['blocking', 'immediately', 'stream'])
+    some, running = machine.site.task_ids, machine.agent.running
+    steps: list[Callable[[], None]] = [lambda: machine.send(kind=kind)]
+    if some:
+        steps += [lambda: machine.follow_up(kind=kind, pick=pick)] * 3
+        steps += [lambda: machine.subscribe(pick=pick)] * 2
+        steps += [lambda: machine.cancel(pick=pick, report=random.choice(REPORTS))]
+    if running:
+        orders = random.choices(ORDERS, k=random.randint(1, 4))
+        steps += [lambda: machine.order(pick=pick, orders=orders)] * 4
+        end, action, turns = random.choice(ENDS), random.choice(ACTIONS), random.randint(0, 12)
+        steps += [
+            lambda: machine.something_happens_at_the_end_of_a_turn(pick=pick, orders=end, action=action, turns=turns)
+        ] * 4
+    if any(not sender.task.done() for sender in machine.senders):
+        steps += [lambda: machine.a_client_goes_away(pick=pick)]
+    steps += [
+        lambda: machine.time_passes(seconds=random.choice([0.05, 0.5, 1.0])),
+        random.choice([machine.hold, machine.let_go, machine.let_go]),
+        lambda: random.choice([machine.fail, machine.lose_answers])(times=random.randint(1, 3)),
+    ]
+    if random.random() < 0.03:
+        machine.stay_away_too_long()
+    elif some and random.random() < 0.03:
+        machine.an_answer_is_lost_for_good(pick=pick, action=random.choice(ACTIONS))
+    else:
+        random.choice(steps)()
+
+
+def check(machine: EngineMachine) -> None:
+    machine.journals_are_in_order()
+    machine.each_message_starts_once_and_not_if_it_was_refused()
+    machine.a_turn_runs_in_the_context_of_its_request()
+    machine.what_clients_were_told_is_in_the_journal()
+    machine.readers_see_a_run_of_the_journal()
+
+
+@pytest.mark.parametrize('seed', range(40))
+def test_a_long_life(seed: int) -> None:
+    random, machine = Random(seed), EngineMachine()
+    try:
+        for number in range(60):
+            step(machine, random)
+            if number % 10 == 9:
+                check(machine)
+    finally:
+        machine.teardown()

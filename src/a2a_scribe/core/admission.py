@@ -265,6 +265,7 @@ def _status_event(turn: TurnFacts, status: TaskStatus, metadata: Struct | None) 
 def _note_status(turn: TurnFacts, original: TaskStatus, recorded: TaskStatus) -> None:
     turn.recorded_status = recorded.state
     turn.statuses.add(_fingerprint(original))
+    turn.statuses.add(_fingerprint(recorded))
 
 
 def _fingerprint(status: TaskStatus) -> int:

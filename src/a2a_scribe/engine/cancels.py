@@ -60,7 +60,7 @@ async def _claim(session: Session, stored: StoredTask, caller: Caller) -> LiveTa
     """Takes a parked task; `None` if it has moved on meanwhile."""
 
     def settle(result: WriteResult) -> None:
-        if isinstance(result, Claimed):
+        if isinstance(result, Claimed) and session.registry.get(stored.row.task_id) is None:
             writer = Writer(stored.row.task_id, caller, session.tools, stored, result.row)
             session.registry.add(writer, _turnless(session, writer))
             session.parts.on_turn(writer.task_id, stored.row.seq)
