@@ -4,11 +4,14 @@ Whoever wants to know connects a plain function; a point that nobody listens to 
 are frozen values. A listener runs on the loop, at the point itself, and must not block.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar('T')
+
+logger = logging.getLogger(__name__)
 
 
 class Signal(Generic[T]):
@@ -30,9 +33,12 @@ class Signal(Generic[T]):
         return bool(self._listeners)
 
     def emit(self, payload: T) -> None:
-        """Tells everybody who listens."""
+        """Tells everybody who listens; a listener that raises harms nobody else."""
         for listener in tuple(self._listeners):
-            listener(payload)
+            try:
+                listener(payload)
+            except Exception:
+                logger.exception('A listener of %s failed', type(payload).__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,7 @@ import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 from a2a.auth.user import User
 from a2a.server.agent_execution import AgentExecutor
@@ -31,7 +29,6 @@ from a2a.types.a2a_pb2 import (
 from a2a_scribe import DefaultRequestHandler, Settings
 from a2a_scribe.core.records import TURN_ENDED, TURN_STARTED, Record, TurnEnded, TurnStarted, decode, shown_event
 from a2a_scribe.engine.engine import Engine
-from a2a_scribe.handler import handler as handler_module
 from a2a_scribe.journal.memory import MemoryJournal
 from a2a_scribe.journal.port import Caller
 from a2a_scribe.journal.stores import JournalTaskStore
@@ -266,16 +263,16 @@ def new_site(
     journal = journal or TroubledJournal(MemoryJournal())
     memory = journal.inner
     assert isinstance(memory, MemoryJournal)
-    with_clock = partial(Engine, clock=clock, ids=CountingIds(f'{next(numbers)}'))
-    with patch.object(handler_module, 'Engine', with_clock):
-        handler = DefaultRequestHandler(
-            agent,
-            JournalTaskStore(journal, resolve_user_scope),
-            card or new_card(),
-            settings=settings or Settings(),
-            agent=name,
-            **options,
-        )
+    handler = DefaultRequestHandler(
+        agent,
+        JournalTaskStore(journal, resolve_user_scope),
+        card or new_card(),
+        settings=settings or Settings(),
+        agent=name,
+        clock=clock,
+        ids=CountingIds(f'{next(numbers)}'),
+        **options,
+    )
     return Site(handler, journal, memory, clock)
 
 

@@ -80,7 +80,7 @@ class _Settling:
             started = starting_record(task_id, result.row.seq, self._body, session.parts.clock.now())
             session.start_follow_up(writer, started, self._waiting)
         elif isinstance(result, Queued):
-            session.wait_for_turn(task_id, self._waiting)
+            session.wait_for_turn(task_id, result, self._waiting)
 
 
 async def _read_again(session: Session, order: Order, task_id: str) -> StoredTask:

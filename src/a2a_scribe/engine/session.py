@@ -30,7 +30,7 @@ from a2a_scribe.engine.turns import Prepare, Turn, TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
-from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Write
+from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, Write
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.services import Background, Supervisor
@@ -147,9 +147,9 @@ class Session:
 
         return prepare
 
-    def wait_for_turn(self, task_id: str, waiting: Waiting) -> None:
-        """Keeps what this process knows of a queued message until its turn starts."""
-        if self.registry.get(task_id) is not None:
+    def wait_for_turn(self, task_id: str, queued: Queued, waiting: Waiting) -> None:
+        """Keeps what this process knows of a queued message until its turn starts, if that will be here."""
+        if self.registry.get(task_id) is not None or queued.owner == self.commits.node.row.node_id:
             self._waiting.setdefault(task_id, []).append(waiting)
 
     def _take_waiting(self, task_id: str, turn_id: str) -> Waiting | None:

@@ -32,6 +32,7 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOperationError
 
+from a2a_scribe.clock import Clock
 from a2a_scribe.core.views import for_list, limit_history
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.orders import Agent
@@ -41,7 +42,7 @@ from a2a_scribe.handler.faults import a2a_errors
 from a2a_scribe.handler.messages import ContextBuilding, Messages
 from a2a_scribe.handler.options import engine_settings, warn_of_unused
 from a2a_scribe.handler.push_configs import PushConfigs
-from a2a_scribe.ids import UuidSource
+from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.opening import journal_of, owner_resolver_of
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE
 from a2a_scribe.push.sender_feed import SenderFeed
@@ -74,12 +75,15 @@ class DefaultRequestHandler(RequestHandler):
         agent: str | None = None,
         owner_resolver: OwnerResolver | None = None,
         settings: Settings | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
     ) -> None:
         """Takes the agent, the place of its tasks, and its card.
 
         `failure_answer` says whether a blocking send raises the executor's exception (`raise`) or returns the FAILED
         task (`task`); `unfinished` what becomes of a task that `execute` leaves neither ended nor interrupted;
-        `agent` is the name that separates the tasks of several agents in one database, by default the card's.
+        `agent` is the name that separates the tasks of several agents in one database, by default the card's;
+        `clock` and `ids` are where time and new ids come from, for tests.
 
         Raises:
             ValueError: `interrupted_task_timeout` is not greater than 0.
@@ -99,12 +103,14 @@ class DefaultRequestHandler(RequestHandler):
             journal_of(task_store, agent_name),
             agent_name=agent_name,
             settings=engine_settings(settings, unfinished),
+            clock=clock,
+            ids=ids,
         )
         if push_sender is not None:
             self._engine.on_turn = SenderFeed(push_sender, self._engine.open_cursor, self._engine.spawn).follow
         self._callers = Callers(agent_name, resolver)
         self._push_configs = PushConfigs(
-            self._engine, self._callers, agent_card, push_config_store, push_url_validator, UuidSource()
+            self._engine, self._callers, agent_card, push_config_store, push_url_validator, ids or UuidSource()
         )
         self._messages = Messages(
             self._engine,

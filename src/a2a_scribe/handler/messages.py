@@ -84,6 +84,8 @@ class Messages:
             answer = await (observer.first() if immediately else observer.answer())
         if isinstance(answer, Message):
             return answer
+        if _is_refusal(observer):
+            raise _refusal(observer)
         if not immediately:
             self._raise_failure(observer, answer)
         return limit_history(answer, _history_length(params))
@@ -163,8 +165,8 @@ class Messages:
         return request, request_context
 
     def _raise_failure(self, observer: TurnObserver, answer: Task) -> None:
-        if _is_refusal(observer) or observer.unanswered is not None:
-            raise _refusal(observer)
+        if observer.unanswered is not None:
+            raise observer.unanswered
         if self._failure_answer == 'raise' and observer.failure is not None and answer.status.state == FAILED:
             failure = observer.failure
             if isinstance(failure, EnvironmentFault):
@@ -180,9 +182,8 @@ def _is_refusal(observer: TurnObserver) -> bool:
 
 
 def _refusal(observer: TurnObserver) -> A2AError:
-    refusal = observer.unanswered or observer.failure
-    assert isinstance(refusal, A2AError)
-    return refusal
+    assert isinstance(observer.failure, A2AError)
+    return observer.failure
 
 
 def _history_length(params: SendMessageRequest) -> int | None:

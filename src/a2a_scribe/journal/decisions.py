@@ -31,7 +31,7 @@ def decide_accept(row: TaskRow | None, accept: Accept, node: NodeId, waiting: in
     if row.state in TERMINAL:
         return Refused()
     if row.node is not None:
-        return Queued() if waiting < accept.queue_limit else Full()
+        return Queued(row.node) if waiting < accept.queue_limit else Full()
     if row.seq != accept.expected_seq:
         return Stale()
     return Claimed(

@@ -149,6 +149,9 @@ class Claimed:
 class Queued:
     """The message waits in the inbox for the running turn to end."""
 
+    owner: NodeId | None = field(default=None, compare=False)
+    """The node that works on the task, and will start the message; a hint, `None` if it is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Refused:

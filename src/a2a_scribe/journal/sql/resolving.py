@@ -77,7 +77,7 @@ class GroupResolver:
             return Claimed(row)
         waits = await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': accept.turn_id})
         if waits or await self._has_started(accept):
-            return Queued()
+            return Queued(None if row is None else row.node)
         return Stale()
 
     def _is_claimed(self, row: TaskRow) -> bool:
