@@ -5,7 +5,6 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from a2a_scribe.core.admission import TurnFacts
 from a2a_scribe.core.records import (
     ArtifactChanged,
     CallerRecord,
@@ -19,6 +18,7 @@ from a2a_scribe.core.records import (
     TurnStarted,
     encode,
 )
+from a2a_scribe.core.statuses import TurnFacts
 from a2a_scribe.protocol.states import ACTIVE, INTERRUPTED, KNOWN
 from a2a_scribe.protocol.types import (
     Artifact,

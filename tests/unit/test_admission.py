@@ -9,9 +9,10 @@ from a2a.utils.errors import InvalidAgentResponseError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from a2a_scribe.core.admission import MAX_CLOCK_LEAD, Reply, TurnFacts, admit, begin_turn, change_status, create_task
+from a2a_scribe.core.admission import Reply, admit, create_task
 from a2a_scribe.core.projection import Projection, fold
 from a2a_scribe.core.records import ArtifactChanged, Change, HistoryAdded, StatusChanged, TaskCreated
+from a2a_scribe.core.statuses import MAX_CLOCK_LEAD, TurnFacts, begin_turn, change_status
 from a2a_scribe.protocol.states import (
     CANCELED,
     COMPLETED,

@@ -11,12 +11,12 @@ from a2a.server.agent_execution import RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 
-from a2a_scribe.core.admission import TurnFacts
 from a2a_scribe.core.records import CallerRecord, TurnStarted
+from a2a_scribe.core.statuses import TurnFacts
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.registry import LiveTask
 from a2a_scribe.engine.session import Session
-from a2a_scribe.engine.turns import Turn, TurnQueue
+from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.port import Caller, Claim, Claimed, Refused, StoredTask, WriteResult

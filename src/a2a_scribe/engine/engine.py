@@ -15,7 +15,7 @@ from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedO
 
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.records import Record
-from a2a_scribe.engine import cancels, sends
+from a2a_scribe.engine import cancels, closing, sends
 from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
 from a2a_scribe.engine.orders import Agent, Order
@@ -187,4 +187,4 @@ class Engine:
         self._closed = True
         session, self._session = self._session, None
         if session is not None and session.loop is asyncio.get_running_loop():
-            await session.close()
+            await closing.close(session)

@@ -20,7 +20,7 @@ from a2a_scribe.core.records import (
 )
 from a2a_scribe.engine.cursors import Cursor, Reading
 from a2a_scribe.engine.hub import Bell
-from a2a_scribe.engine.turns import Turn
+from a2a_scribe.engine.turn import Turn
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.port import Caller
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL

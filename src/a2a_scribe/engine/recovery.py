@@ -7,11 +7,11 @@ because the journal was away, as soon as the journal writes again.
 import logging
 from dataclasses import dataclass
 
-from a2a_scribe.core.admission import TurnFacts, change_status
 from a2a_scribe.core.records import TurnEnded
+from a2a_scribe.core.statuses import TurnFacts, change_status
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.registry import Registry
-from a2a_scribe.engine.turns import Turn
+from a2a_scribe.engine.turn import Turn
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.port import Accept, Caller, Claim, Journal, Write

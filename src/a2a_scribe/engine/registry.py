@@ -7,7 +7,8 @@ claim, until the commit that releases it.
 import asyncio
 from collections.abc import Iterator
 
-from a2a_scribe.engine.turns import Turn
+from a2a_scribe.engine.latch import Latch
+from a2a_scribe.engine.turn import Turn
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.protocol.types import Task, TaskState
 from a2a_scribe.signals import Signals
@@ -33,6 +34,8 @@ class Registry:
         """Makes a registry without tasks."""
         self._live: dict[str, LiveTask] = {}
         self._signals = signals
+        self.emptied: Latch | None = None
+        """Opened when the last task is forgotten, for whoever waits for that."""
 
     def __len__(self) -> int:
         """How many tasks are live."""
@@ -64,3 +67,5 @@ class Registry:
             del self._live[writer.task_id]
             if self._signals.task_forgotten:
                 self._signals.task_forgotten.emit(writer.task_id)
+            if self.emptied is not None and not self._live:
+                self.emptied.open()

@@ -7,39 +7,36 @@ that is bound to the loop hangs on the session: registry, hub, commit loop, runn
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from a2a.server.agent_execution import RequestContext
 
 from a2a_scribe.clock import Clock
 from a2a_scribe.cluster.node import Node
-from a2a_scribe.core.admission import TurnFacts, begin_turn
 from a2a_scribe.core.records import Record, TurnStarted, decode_turn_started
+from a2a_scribe.core.statuses import TurnFacts, begin_turn
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.contexts import rebuild_context
 from a2a_scribe.engine.cursors import Reading
 from a2a_scribe.engine.hub import Hub
-from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.observers import Ticket
 from a2a_scribe.engine.orders import Agent, Order
 from a2a_scribe.engine.recovery import Recovery
-from a2a_scribe.engine.registry import LiveTask, Registry
-from a2a_scribe.engine.turns import Prepare, Turn, TurnRunner
+from a2a_scribe.engine.registry import Registry
+from a2a_scribe.engine.turn import Prepare, Turn
+from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
 from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, Write
-from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
+from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.services import Background, Supervisor
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TroublePoint
 
 logger = logging.getLogger(__name__)
-
-STOPPED_TEXT = 'The server stopped while the agent was working.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +82,8 @@ class Session:
         self.accepting = True
         self.died: BaseException | None = None
         self._waiting: dict[str, list[Waiting]] = {}
-        self._emptied: Latch | None = None
         self.commits.watch(self)
-        self._supervisor = Supervisor([self.commits], self._die)
+        self.supervisor = Supervisor([self.commits], self._die)
 
     def _new_node(self) -> Node:
         return Node(self.parts.agent_name, self.parts.node_name, self.parts.ids, self.parts.clock)
@@ -168,8 +164,6 @@ class Session:
         self.registry.forget(writer)
         if self.registry.get(writer.task_id) is None:
             self._waiting.pop(writer.task_id, None)
-        if self._emptied is not None and len(self.registry) == 0:
-            self._emptied.open()
 
     # -- what the commit loop reports
 
@@ -218,9 +212,10 @@ class Session:
 
     def on_fenced(self) -> None:
         """Gives up all tasks: they are others' now."""
-        self._break_all(JournalUnavailableError('this node lost its tasks; try again'))
+        self.break_all(JournalUnavailableError('this node lost its tasks; try again'))
 
-    def _break_all(self, error: Exception) -> None:
+    def break_all(self, error: Exception) -> None:
+        """Gives up all tasks, and tells all who wait for them."""
         for live in self.registry:
             self._break(live.writer, live.turn, error)
             if live.turn is not None:
@@ -235,73 +230,7 @@ class Session:
         self.died = error
         unavailable = JournalUnavailableError('the server has stopped working and must be restarted')
         self.commits.abandon(unavailable)
-        self._break_all(unavailable)
-
-    # -- the end
-
-    async def close(self) -> None:
-        """Stops accepting, lets turns finish until the deadline, records the rest as failed, and stops writing."""
-        self.accepting = False
-        self.hub.close_idle()
-        if not await self._drained():
-            stopped = [task for live in self.registry if (task := self._stop_turn(live)) is not None]
-            await self._until_done(stopped, self.parts.settings.cancel_grace)
-        await self._until_idle()
-        await self._until_done(self.background.errands, self.parts.settings.cancel_grace)
-        self.background.cancel()
-        await self._until_done(self.background.errands, self.parts.settings.cancel_grace)
-        await self._supervisor.stop()
-        self._break_all(JournalUnavailableError('the server is closed'))
-        self.hub.close()
-
-    async def _until_done(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
-        """Waits for tasks, `seconds` at most: what ignores that it is cancelled is left behind."""
-        over, waiting = Latch(), set(tasks)
-
-        def done(task: asyncio.Task[Any]) -> None:
-            waiting.discard(task)
-            if not waiting:
-                over.open()
-
-        for task in tasks:
-            task.add_done_callback(done)
-        if waiting:
-            await over.wait(self.parts.clock, seconds)
-
-    async def _drained(self) -> bool:
-        if len(self.registry) == 0:
-            return True
-        self._emptied = Latch()
-        try:
-            await self._emptied.wait(self.parts.clock, self.parts.settings.drain_deadline)
-        finally:
-            self._emptied = None
-        return len(self.registry) == 0
-
-    def _stop_turn(self, live: LiveTask) -> 'asyncio.Task[None] | None':
-        """Ends a turn, as canceled if it was being cancelled; returns what has to stop still."""
-        turn = live.turn
-        if turn is None or turn.ended:
-            return None
-        turn.revoke()
-        if turn.cancelling:
-            self.runner.stop(turn, 'canceled', CANCELED, '')
-        else:
-            self.runner.stop(turn, 'interrupted', FAILED, STOPPED_TEXT)
-        if turn.task is None or turn.task.done():
-            return None
-        turn.task.cancel()
-        return turn.task
-
-    async def _until_idle(self) -> None:
-        """Waits for what is pending, as long as the journal takes it."""
-        with self.hub.bell('') as bell:
-            disconnect = self.parts.signals.committed.connect(lambda _: bell.ring())
-            try:
-                while not self.commits.is_idle and self.died is None and not self.commits.is_away:
-                    await bell.wait(self.parts.settings.poll_interval)
-            finally:
-                disconnect()
+        self.break_all(unavailable)
 
 
 def _ready(order: Order) -> Prepare:

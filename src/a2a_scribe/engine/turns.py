@@ -1,29 +1,27 @@
-"""One user's message and the one call of `execute` that answers it.
+"""Runs turns: the one call of `execute` that answers a message, and how it ends.
 
 A turn is run by exactly one asyncio task, in a copy of the context variables of the request that started it. However
 `execute` ends, `conclude` admits the outcome after everything that the executor enqueued: the executor's failure is
-the last thing of its turn. Whoever ends a turn for another reason revokes its queue first, so that what an executor
-emits while it is being cancelled is recorded nowhere.
+the last thing of its turn. What a revoked turn still does is recorded nowhere.
 """
 
 import asyncio
 import contextvars
 import logging
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from a2a.server.agent_execution import AgentExecutor, RequestContext
-from a2a.server.events import Event, EventQueue
+from a2a.server.agent_execution import AgentExecutor
 from a2a.utils.errors import A2AError, InvalidAgentResponseError
 
-from a2a_scribe.clock import Timer
-from a2a_scribe.core.admission import TurnFacts, change_status, create_task
-from a2a_scribe.core.records import Outcome, StatusChanged, TurnEnded, TurnStarted
-from a2a_scribe.engine.writer import TaskTooLargeError, Writer
-from a2a_scribe.errors import ScribeError, TurnEndedError
+from a2a_scribe.core.admission import create_task
+from a2a_scribe.core.records import Outcome, StatusChanged, TurnEnded
+from a2a_scribe.core.statuses import change_status
+from a2a_scribe.engine.turn import Turn
+from a2a_scribe.errors import ScribeError
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL
-from a2a_scribe.protocol.types import Message, Task, TaskState, TurnId
+from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TurnPoint
 
@@ -32,117 +30,6 @@ logger = logging.getLogger(__name__)
 FAILED_TEXT = 'The agent failed to process the request.'
 NO_OUTCOME_TEXT = 'The agent stopped without an outcome.'
 CANCELLED_TEXT = 'The agent was interrupted.'
-
-
-Prepare = Callable[[], Awaitable[RequestContext]]
-"""Makes what the executor is given, at the moment when the turn starts."""
-
-
-class Turn:
-    """A running turn, as this node sees it."""
-
-    def __init__(self, started: TurnStarted, facts: TurnFacts, writer: Writer, prepare: Prepare) -> None:
-        """Makes a turn that does not run yet."""
-        self.started = started
-        self.facts = facts
-        self.writer = writer
-        self.prepare = prepare
-        self.queue = TurnQueue(self)
-        self.reply: Message | None = None
-        """The direct message, if that was the answer."""
-        self.failure: BaseException | None = None
-        """What made the turn fail, for callers in this process."""
-        self.unanswered: A2AError | None = None
-        """The turn has left a parked task as it was."""
-        self.result: Task | None = None
-        """The task as the turn left it, where the next turn has changed it since."""
-        self.lost: Exception | None = None
-        """What the agent emitted could not be recorded, and nothing more will be."""
-        self.spoke = False
-        """The agent has emitted something."""
-        self.detached = False
-        """`execute` has returned, and the queue stays open for what the agent does in the background."""
-        self.cancelling = False
-        """Whoever cancels the turn records its end."""
-        self.ended = False
-        """The end is admitted, or will be by whoever revoked the turn."""
-        self.task: asyncio.Task[None] | None = None
-        self.timer: Timer | None = None
-        self.on_background_event: Callable[[Turn], None] | None = None
-        self.on_reply: Callable[[], None] | None = None
-        self.on_revoke: Callable[[], None] | None = None
-
-    @property
-    def turn_id(self) -> TurnId:
-        """The id of the turn."""
-        return self.started.turn_id
-
-    def admit(self, event: object) -> None:
-        """Records an event, or keeps it as the reply. Raises what `Writer.admit` raises."""
-        reply = self.writer.admit(self.facts, event)
-        self.spoke = True
-        if reply is not None:
-            self.reply = reply.message
-            if self.on_reply is not None:
-                self.on_reply()
-
-    def make_task(self) -> None:
-        """Creates the task from the request: the agent has been silent for too long."""
-        if not self.ended:
-            self.writer.make_task(self.facts)
-
-    def revoke(self) -> None:
-        """Ends the turn for the executor: nothing that it emits is recorded from here on."""
-        self.ended = True
-        self.on_background_event = None
-        self.queue.revoke()
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.on_revoke is not None:
-            self.on_revoke()
-
-
-class TurnQueue(EventQueue):
-    """What an executor is given to emit events: admission happens at its own call site."""
-
-    def __init__(self, turn: Turn) -> None:
-        """Makes the queue of one turn, open until it is revoked."""
-        self._turn = turn
-        self._open = True
-
-    async def enqueue_event(self, event: Event) -> None:
-        """Admits an event; waits only when too much is not durable yet.
-
-        Raises:
-            InvalidAgentResponseError: The event breaks a rule of the lifecycle; nothing of it is recorded.
-            TurnEndedError: The turn is over.
-            JournalUnavailableError: The journal was away for too long, and the turn is over.
-        """
-        turn = self._turn
-        if not self._open:
-            raise TurnEndedError
-        try:
-            turn.admit(event)
-        except TaskTooLargeError as error:
-            turn.failure = error
-            self._open = False
-            raise
-        finally:
-            if turn.on_background_event is not None:
-                turn.on_background_event(turn)
-        if turn.writer.has_pressure():
-            await turn.writer.wait_for_room()
-
-    def revoke(self) -> None:
-        """Closes the queue for good."""
-        self._open = False
-
-    async def close(self, immediate: bool = False) -> None:
-        """Does nothing: a turn ends with `execute`, not with its queue. Executors may call it all the same."""
-
-    def is_closed(self) -> bool:
-        """Whether an event would be refused."""
-        return not self._open
 
 
 @dataclass(frozen=True, slots=True)

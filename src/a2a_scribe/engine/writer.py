@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from a2a.utils.errors import InvalidAgentResponseError
 
 from a2a_scribe.clock import Clock
-from a2a_scribe.core.admission import Reply, TurnFacts, admit, create_task
+from a2a_scribe.core.admission import Reply, admit, create_task
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import ArtifactChanged, Change, Record, TaskCreated, TurnEnded, TurnStarted, decode, encode
+from a2a_scribe.core.statuses import TurnFacts
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL

@@ -1,0 +1,87 @@
+"""The end of a session: stop accepting, let turns finish, record the rest, stop writing.
+
+Bounded by the settings at each step, whatever executors and journal do. Nothing is recorded as canceled because of it,
+except what was being cancelled.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from a2a_scribe.engine.latch import Latch
+from a2a_scribe.engine.registry import LiveTask
+from a2a_scribe.engine.session import Session
+from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.protocol.states import CANCELED, FAILED
+
+STOPPED_TEXT = 'The server stopped while the agent was working.'
+
+
+async def close(session: Session) -> None:
+    """Ends a session; those who still wait are told."""
+    grace = session.parts.settings.cancel_grace
+    session.accepting = False
+    session.hub.close_idle()
+    if not await _is_drained(session):
+        stopped = [task for live in session.registry if (task := _stop_turn(session, live)) is not None]
+        await _until_done(session, stopped, grace)
+    await _until_idle(session)
+    await _until_done(session, session.background.errands, grace)
+    session.background.cancel()
+    await _until_done(session, session.background.errands, grace)
+    await session.supervisor.stop()
+    session.break_all(JournalUnavailableError('the server is closed'))
+    session.hub.close()
+
+
+async def _is_drained(session: Session) -> bool:
+    """Waits until no task is live, as long as the deadline allows; returns whether it came to that."""
+    registry = session.registry
+    if len(registry) > 0:
+        registry.emptied = Latch()
+        await registry.emptied.wait(session.parts.clock, session.parts.settings.drain_deadline)
+        registry.emptied = None
+    return len(registry) == 0
+
+
+def _stop_turn(session: Session, live: LiveTask) -> 'asyncio.Task[None] | None':
+    """Ends a turn, as canceled if it was being cancelled; returns what has to stop still."""
+    turn = live.turn
+    if turn is None or turn.ended:
+        return None
+    turn.revoke()
+    if turn.cancelling:
+        session.runner.stop(turn, 'canceled', CANCELED, '')
+    else:
+        session.runner.stop(turn, 'interrupted', FAILED, STOPPED_TEXT)
+    if turn.task is None or turn.task.done():
+        return None
+    turn.task.cancel()
+    return turn.task
+
+
+async def _until_done(session: Session, tasks: Sequence['asyncio.Task[Any]'], seconds: float) -> None:
+    """Waits for tasks, `seconds` at most: what ignores that it is cancelled is left behind."""
+    over, waiting = Latch(), set(tasks)
+
+    def done(task: 'asyncio.Task[Any]') -> None:
+        waiting.discard(task)
+        if not waiting:
+            over.open()
+
+    for task in tasks:
+        task.add_done_callback(done)
+    if waiting:
+        await over.wait(session.parts.clock, seconds)
+
+
+async def _until_idle(session: Session) -> None:
+    """Waits for what is pending, as long as the journal takes it."""
+    commits = session.commits
+    with session.hub.bell('') as bell:
+        disconnect = session.parts.signals.committed.connect(lambda _: bell.ring())
+        try:
+            while not commits.is_idle and session.died is None and not commits.is_away:
+                await bell.wait(session.parts.settings.poll_interval)
+        finally:
+            disconnect()
