@@ -41,6 +41,8 @@ class Settings:
     """Bytes of one task that may wait for a commit before `enqueue_event` waits."""
     pending_age: float = 0.01
     """Seconds that a record may wait for a commit before `enqueue_event` waits."""
+    history_bytes: int = 1_000_000
+    """Bytes of history that one live task keeps in memory; a longer history is read from the journal when needed."""
     tail_records: int = 1_000
     """Recent durable records of one live task that are kept in memory for its readers."""
     tail_bytes: int = 256_000

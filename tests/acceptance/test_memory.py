@@ -51,6 +51,11 @@ def test_one_long_turn_keeps_memory_flat(measure: Measure, case: str) -> None:
     assert_grows_less(measure, case, 5 * MEGABYTE)
 
 
+def test_a_history_that_grows_and_grows_stays_in_the_journal(measure: Measure) -> None:
+    """80 MB of it are said after the first look; what memory keeps is which messages there were."""
+    assert_grows_less(measure, 'messages', 20 * MEGABYTE)
+
+
 def test_finished_tasks_leave_memory(measure: Measure) -> None:
     assert_grows_less(measure, 'finished', 25 * MEGABYTE, live=0)
 

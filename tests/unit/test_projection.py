@@ -11,6 +11,7 @@ from a2a_scribe.core.records import (
     Record,
     StatusChanged,
     TaskCreated,
+    TaskReplaced,
     TurnEnded,
     TurnStarted,
     decode,
@@ -18,7 +19,7 @@ from a2a_scribe.core.records import (
     shown_event,
 )
 from a2a_scribe.protocol.states import SUBMITTED, WORKING
-from a2a_scribe.protocol.types import Task, TaskStatus, TaskStatusUpdateEvent
+from a2a_scribe.protocol.types import Message, Task, TaskStatus, TaskStatusUpdateEvent
 from a2a_scribe.testing.agents import artifact, task
 from tests.unit.model import plain, task_after
 from tests.unit.strategies import CONTEXT_ID, TASK_ID, changes, journals, numbered, quick, whole_tasks
@@ -132,7 +133,8 @@ def test_artifacts_and_keys_are_told() -> None:
     first = task(WORKING, 'now', id=TASK_ID, context_id=CONTEXT_ID)
     first.history.add(message_id='known')
     projection = Projection(first)
-    assert projection.message_keys() == {'known', first.status.message.SerializeToString()}
+    new = Message(message_id='new')
+    assert projection.unknown_messages([Message(message_id='known'), first.status.message, new]) == (new,)
     assert projection.artifact('answer') is None
     projection.apply(ArtifactChanged(artifact('one')))
     projection.apply(ArtifactChanged(artifact('two', append=True, name='ignored')))
@@ -150,3 +152,17 @@ def test_a_long_stream_of_chunks_folds_into_one_artifact(count: int) -> None:
         projection.apply(ArtifactChanged(artifact(str(number), append=number > 0)))
     (held,) = projection.to_task().artifacts
     assert [part.text for part in held.parts] == [str(number) for number in range(count)]
+
+
+def test_a_history_that_was_shed_is_still_known() -> None:
+    first = task(WORKING, 'now', id=TASK_ID, context_id=CONTEXT_ID)
+    first.history.add(message_id='old')
+    projection = Projection(first)
+    assert projection.history_bytes > 0
+    projection.shed_history()
+    assert not projection.is_whole
+    assert projection.history_bytes == 0
+    new = Message(message_id='new')
+    assert projection.unknown_messages([Message(message_id='old'), new]) == (new,)
+    projection.apply(TaskReplaced(first))
+    assert projection.is_whole

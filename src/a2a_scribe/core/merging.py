@@ -3,7 +3,7 @@
 Frameworks emit their task again and again, often an old copy of it: nothing is taken back, and what is absent stays.
 """
 
-from a2a_scribe.core.projection import Projection, message_key
+from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import ArtifactChanged, Change, HistoryAdded, StatusChanged
 from a2a_scribe.core.statuses import TurnFacts, fingerprint, normal_status, status_change, status_event
 from a2a_scribe.protocol.states import UNSPECIFIED
@@ -13,8 +13,7 @@ from a2a_scribe.protocol.types import Artifact, Struct, Task, TaskArtifactUpdate
 def differences(projection: Projection, turn: TurnFacts, event: Task, now: int) -> list[Change]:
     """Returns what `event` adds to the recorded task, in an order in which it may be recorded."""
     changes: list[Change] = []
-    known = projection.message_keys()
-    unknown = tuple(message for message in event.history if message_key(message) not in known)
+    unknown = projection.unknown_messages(event.history)
     if unknown:
         changes.append(HistoryAdded(unknown))
     for artifact in event.artifacts:

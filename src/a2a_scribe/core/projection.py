@@ -40,7 +40,7 @@ from a2a_scribe.protocol.types import (
 class Projection:
     """The state of one task after some record."""
 
-    __slots__ = ('_artifacts', '_history', '_metadata', 'context_id', 'status', 'task_id')
+    __slots__ = ('_artifacts', '_history', '_metadata', '_shed', 'context_id', 'history_bytes', 'status', 'task_id')
 
     def __init__(self, task: Task) -> None:
         """Takes a task apart; `task` itself is not kept."""
@@ -55,6 +55,8 @@ class Projection:
         for artifact in task.artifacts:
             self._artifacts.setdefault(artifact.artifact_id, []).append(artifact.SerializeToString())
         self._history: list[bytes] = [message.SerializeToString() for message in task.history]
+        self.history_bytes = sum(map(len, self._history))
+        self._shed: set[int] = set()
 
     @classmethod
     def from_bytes(cls, snapshot: bytes) -> Self:
@@ -69,7 +71,8 @@ class Projection:
         return VERSION + task.SerializeToString(deterministic=True)
 
     def to_task(self) -> Task:
-        """Puts the task together; the caller may do with it what it likes."""
+        """Puts the task together, which must be whole; the caller may do with it what it likes."""
+        assert self.is_whole, 'the history is in the journal only'
         task = Task(id=self.task_id, context_id=self.context_id, status=self.status)
         for chunks in self._artifacts.values():
             artifact = task.artifacts.add()
@@ -105,12 +108,30 @@ class Projection:
         chunks = self._artifacts.get(artifact_id)
         return None if chunks is None else Artifact.FromString(b''.join(chunks))
 
-    def message_keys(self) -> set[str | bytes]:
-        """Returns the keys (see `message_key`) of all messages of the history and of the status."""
-        keys = {message_key(Message.FromString(known)) for known in self._history}
+    @property
+    def is_whole(self) -> bool:
+        """Whether the task can be put together from here; if not, the journal has the rest of its history."""
+        return not self._shed
+
+    def shed_history(self) -> None:
+        """Forgets the history but for which messages it had: a task that goes on and on must not fill the memory."""
+        self._shed |= self._keys()
+        self._history = []
+        self.history_bytes = 0
+
+    def unknown_messages(self, messages: Iterable[Message]) -> tuple[Message, ...]:
+        """Returns those of `messages` that are neither in the history nor the status message."""
+        known = self._keys()
         if self.status.HasField('message'):
-            keys.add(message_key(self.status.message))
-        return keys
+            known.add(_key(self.status.message))
+        return tuple(message for message in messages if _key(message) not in known and _key(message) not in self._shed)
+
+    def _keys(self) -> set[int]:
+        return {_key(Message.FromString(known)) for known in self._history}
+
+    def _remember(self, message: Message) -> None:
+        self._history.append(message.SerializeToString())
+        self.history_bytes += len(self._history[-1])
 
     def apply(self, change: Change) -> None:
         """Moves on by one record."""
@@ -120,10 +141,11 @@ class Projection:
             case StatusChanged(event):
                 self._apply_status(event)
             case HistoryAdded(messages):
-                self._history.extend(message.SerializeToString() for message in messages)
+                for message in messages:
+                    self._remember(message)
             case TurnStarted():
                 self._retire_status_message()
-                self._history.append(change.request.message.SerializeToString())
+                self._remember(change.request.message)
             case TaskCreated(task) | TaskReplaced(task):
                 self._take(task)
             case TurnEnded():
@@ -153,7 +175,7 @@ class Projection:
     def _retire_status_message(self) -> None:
         """Moves the status message to the history: it is older than whatever comes next."""
         if self.status.HasField('message'):
-            self._history.append(self.status.message.SerializeToString())
+            self._remember(self.status.message)
             status = TaskStatus(state=self.status.state)
             if self.status.HasField('timestamp'):
                 status.timestamp.CopyFrom(self.status.timestamp)
@@ -163,6 +185,10 @@ class Projection:
 def message_key(message: Message) -> str | bytes:
     """Returns what tells a message from others: its id, or its bytes where it has none."""
     return message.message_id or message.SerializeToString()
+
+
+def _key(message: Message) -> int:
+    return hash(message_key(message))
 
 
 def _addition(artifact: Artifact) -> bytes:

@@ -106,7 +106,7 @@ async def _cancel(session: Session, live: LiveTask, turn: Turn, context: ServerC
         session.runner.stop(turn, 'canceled', CANCELED, '')
     await writer.wait_for_room()
     assert writer.projection is not None
-    return writer.projection.state, writer.projection.to_task()
+    return writer.projection.state, await session.task_of(writer)
 
 
 async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, context: ServerCallContext) -> None:
@@ -116,7 +116,7 @@ async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, context:
         call_context=context,
         task_id=writer.task_id,
         context_id=writer.projection.context_id,
-        task=writer.projection.to_task(),
+        task=await session.task_of(writer),
     )
     asking = session.background.spawn(_call_cancel(session, request, queue), f'cancel {writer.task_id}')
     await _wait(session, turn, asking, session.parts.settings.cancel_deadline)

@@ -165,7 +165,7 @@ class TurnObserver:
         turn, writer = self.ticket.turn, self._cursor.writer
         if turn is not None and turn.result is not None:
             return turn.result
-        if writer is not None and writer.is_settled and writer.projection is not None:
+        if writer is not None and writer.is_settled and writer.projection is not None and writer.projection.is_whole:
             return writer.projection.to_task()
         return await self._read()
 

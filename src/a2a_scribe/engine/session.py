@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from a2a.server.agent_execution import RequestContext
+from a2a.utils.errors import TaskNotFoundError
 
 from a2a_scribe.clock import Clock
 from a2a_scribe.cluster.node import Node
@@ -31,7 +32,7 @@ from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
 from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, Write
 from a2a_scribe.protocol.states import TERMINAL
-from a2a_scribe.protocol.types import NodeId
+from a2a_scribe.protocol.types import NodeId, Task
 from a2a_scribe.services import Background, Supervisor
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TroublePoint
@@ -77,7 +78,9 @@ class Session:
         self.reading = Reading(parts.journal, self.registry, self.hub, parts.settings.poll_interval)
         self.background = Background()
         self.runner = TurnRunner(parts.agent.executor, parts.settings, parts.signals, self._concluded)
-        self.tools = WriterTools(parts.clock, parts.settings, parts.ids.new, self.commits.notice)
+        self.tools = WriterTools(
+            parts.clock, parts.settings, parts.ids.new, parts.journal.keeps_records, self.commits.notice
+        )
         self.recovery = Recovery(parts.journal, self.registry, self.tools, self.hub, self.background)
         self.accepting = True
         self.died: BaseException | None = None
@@ -118,7 +121,8 @@ class Session:
         turn = Turn(turn_started, facts, writer, self._prepare(writer, turn_started, waiting))
         if waiting is not None:
             waiting.ticket.turn = turn
-            waiting.ticket.initial = writer.projection.to_task() if waiting.order.streams else None
+            if waiting.order.streams and writer.projection.is_whole:
+                waiting.ticket.initial = writer.projection.to_task()
         self.registry.add(writer, turn)
         self.parts.on_turn(writer.task_id, started.seq - 1)
         self.runner.start(turn, contextvars.Context() if waiting is None else waiting.variables)
@@ -131,9 +135,10 @@ class Session:
 
     def _prepare(self, writer: Writer, started: TurnStarted, waiting: Waiting | None) -> Prepare:
         assert writer.projection is not None
-        current = writer.projection.to_task()
+        known = writer.projection.to_task() if writer.projection.is_whole else None
 
         async def prepare() -> RequestContext:
+            current = known or await self.task_of(writer)
             if waiting is not None:
                 context = waiting.order.context
                 context.current_task = current
@@ -142,6 +147,15 @@ class Session:
             return await self.parts.agent.build_context(started.request, call_context, current)
 
         return prepare
+
+    async def task_of(self, writer: Writer) -> Task:
+        """Returns the task of a writer as it is durable, from the journal where memory does not hold all of it."""
+        if writer.is_settled and writer.projection is not None and writer.projection.is_whole:
+            return writer.projection.to_task()
+        stored = await self.parts.journal.read_task(writer.task_id, writer.caller)
+        if stored is None:
+            raise TaskNotFoundError
+        return stored.projection.to_task()
 
     def wait_for_turn(self, task_id: str, queued: Queued, waiting: Waiting) -> None:
         """Keeps what this process knows of a queued message until its turn starts, if that will be here."""
@@ -181,7 +195,7 @@ class Session:
     def _keep_result(self, writer: Writer) -> None:
         """Keeps the task as the ended turn leaves it, for its sender: the next turn changes it at once."""
         live = self.registry.get(writer.task_id)
-        if live is not None and live.turn is not None and writer.projection is not None:
+        if live is not None and live.turn is not None and writer.projection is not None and writer.projection.is_whole:
             live.turn.result = writer.projection.to_task()
 
     def on_unclear(self, write: Write, node: NodeId) -> None:

@@ -37,6 +37,8 @@ class WriterTools:
     clock: Clock
     settings: Settings
     new_id: Callable[[], str]
+    keeps_records: bool
+    """Whether the journal can give back all records, so that a long history need not stay in memory."""
     notice: Callable[['Writer'], None]
     """Tells the commit loop that something is pending."""
 
@@ -200,13 +202,18 @@ class Writer:
         append = Append(row, records, self.projection, self.caller, born=self._row is None, ends_turn=self._ends_turn)
         if append.born:
             append.configs = self._configs
-        enough = max(self._snapshot_bytes, SNAPSHOT_BYTES)
         self._ends_turn = False
-        if append.ends_turn or self._snapshot_due or self._bytes_since_snapshot > enough:
+        too_long = self._tools.keeps_records and self.projection.history_bytes > self._tools.settings.history_bytes
+        if self.projection.is_whole and (append.ends_turn or too_long or self._is_snapshot_due()):
             append.snapshot = self.projection.to_bytes()
             self._snapshot_bytes, self._bytes_since_snapshot = len(append.snapshot), 0
             self._snapshot_due = False
+        if too_long:
+            self.projection.shed_history()
         return append
+
+    def _is_snapshot_due(self) -> bool:
+        return self._snapshot_due or self._bytes_since_snapshot > max(self._snapshot_bytes, SNAPSHOT_BYTES)
 
     def _current_row(self, node: NodeId, records: list[Record]) -> TaskRow:
         assert self.projection is not None

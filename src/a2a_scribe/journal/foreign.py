@@ -68,6 +68,8 @@ class _Kept:
 class ForeignJournal:
     """A journal on top of a user's store."""
 
+    keeps_records = False
+
     def __init__(self, store: TaskStore | VersionedTaskStore) -> None:
         """Takes the store; it stays the only place where tasks survive the process."""
         self._is_versioned = isinstance(store, VersionedTaskStore)

@@ -43,6 +43,8 @@ from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNo
 class MemoryJournal:
     """A journal that lives as long as its process."""
 
+    keeps_records = True
+
     def __init__(self) -> None:
         """Makes an empty journal."""
         self._rows: dict[str, TaskRow] = {}

@@ -231,6 +231,10 @@ class TaskPage:
 class Journal(Protocol):
     """Durable storage of tasks."""
 
+    @property
+    def keeps_records(self) -> bool:
+        """Whether the records of a task can be read as long as it exists."""
+
     async def open(self) -> None:
         """Makes the journal ready on the running loop; may be called again and again.
 

@@ -27,6 +27,11 @@ class TroubledJournal:
         self._passes: asyncio.Event | None = None
         self._held = asyncio.Event()
 
+    @property
+    def keeps_records(self) -> bool:
+        """As the journal behind it."""
+        return self.inner.keeps_records
+
     # -- commands
 
     def hold(self) -> None:

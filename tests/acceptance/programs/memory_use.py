@@ -108,6 +108,12 @@ class Agent(AgentExecutor):
             await updater.update_status(TaskState.TASK_STATE_WORKING, metadata=metadata)
             self._look(number, STATUSES)
 
+    async def messages(self, updater: TaskUpdater) -> None:
+        for number in range(STATUSES):
+            message = updater.new_agent_message([Part(text=f'{number} '.ljust(1024, 'x'))])
+            await updater.update_status(TaskState.TASK_STATE_WORKING, message)
+            self._look(number, STATUSES)
+
     async def resets(self, updater: TaskUpdater) -> None:
         for number in range(RESETS):
             await updater.add_artifact([Part(text=f'{number} '.ljust(1024, 'x'))], artifact_id='text')
@@ -230,6 +236,7 @@ async def stored_chunks(server: Server, task_id: str) -> dict[str, Any]:
 
 CASES: dict[str, Callable[[Server], Awaitable[dict[str, Any]]]] = {
     'statuses': lambda server: measure_turn(server, 'statuses'),
+    'messages': lambda server: measure_turn(server, 'messages'),
     'resets': lambda server: measure_turn(server, 'resets'),
     'finished': measure_finished,
     'open': measure_open,

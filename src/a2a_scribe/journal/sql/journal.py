@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 class SqlJournal:
     """A journal in an SQL database."""
 
+    keeps_records = True
+
     def __init__(
         self,
         engine: AsyncEngine,
