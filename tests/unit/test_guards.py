@@ -45,7 +45,7 @@ def test_ids_that_pass(value: str) -> None:
     guards.check_id('field', value)
 
 
-@pytest.mark.parametrize('value', ['', 'x' * 256, 'line\nbreak', 'nul\0', '\x7f', 'tab\t', '\x85'])
+@pytest.mark.parametrize('value', ['', 'x' * 256, 'line\nbreak', 'nul\0', '\x7f', 'tab\t', '\x85', 'half \ud83d'])
 def test_ids_that_do_not_pass(value: str) -> None:
     with pytest.raises(InvalidParamsError, match='some field'):
         guards.check_id('some field', value)

@@ -4,10 +4,11 @@ A record's body starts with a version byte. A reader skips kinds that it does no
 read what a newer one wrote. Writers make records from changes; cursors and projections make changes from records.
 """
 
-import json
 import struct
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
+
+import orjson
 
 from a2a_scribe.protocol.types import (
     Message,
@@ -192,10 +193,10 @@ def shown_event(record: Record) -> TaskEvent | None:
 
 
 def _with_head(head: dict[str, object], rest: bytes) -> bytes:
-    text = json.dumps(head, separators=(',', ':')).encode()
+    text = orjson.dumps(head)
     return VERSION + struct.pack('>I', len(text)) + text + rest
 
 
 def _split_head(body: bytes) -> tuple[dict[str, Any], bytes]:
     (length,) = struct.unpack_from('>I', body, 1)
-    return json.loads(body[5 : 5 + length]), body[5 + length :]
+    return orjson.loads(body[5 : 5 + length]), body[5 + length :]

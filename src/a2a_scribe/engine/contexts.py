@@ -36,11 +36,16 @@ def record_caller(context: ServerCallContext, owner: str) -> CallerRecord:
     return CallerRecord(
         owner=owner,
         tenant=context.tenant,
-        user_name=context.user.user_name,
+        user_name=_storable(context.user.user_name),
         authenticated=context.user.is_authenticated,
-        extensions=tuple(sorted(context.requested_extensions)),
-        traceparent=str(traceparent),
+        extensions=tuple(sorted(map(_storable, context.requested_extensions))),
+        traceparent=_storable(str(traceparent)),
     )
+
+
+def _storable(text: str) -> str:
+    """Returns what came in headers as text that can be recorded: they may hold halves of characters."""
+    return text.encode('utf-8', 'replace').decode()
 
 
 def rebuild_context(caller: CallerRecord) -> ServerCallContext:

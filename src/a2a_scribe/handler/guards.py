@@ -26,6 +26,9 @@ from a2a_scribe.protocol.types import (
 
 MAX_ID_LENGTH = 255
 
+UNUSABLE = ('Cc', 'Cs')
+"""Categories of characters that no id may have: control characters, and surrogates, which no database takes."""
+
 UrlValidator = Callable[[str], Awaitable[bool]]
 
 
@@ -56,11 +59,11 @@ def check_send(params: SendMessageRequest) -> None:
 
 
 def check_id(field: str, value: str) -> None:
-    """Refuses an id that is empty, too long, or has control characters. Raises: InvalidParamsError."""
+    """Refuses an id that is empty, too long, or has characters that cannot be stored. Raises: InvalidParamsError."""
     if not value or len(value) > MAX_ID_LENGTH:
         raise InvalidParamsError(f'{field} must have 1 to {MAX_ID_LENGTH} characters')
-    if not value.isprintable() and any(unicodedata.category(character) == 'Cc' for character in value):
-        raise InvalidParamsError(f'{field} must not have control characters')
+    if not value.isprintable() and any(unicodedata.category(character) in UNUSABLE for character in value):
+        raise InvalidParamsError(f'{field} must not have control characters or halves of characters')
 
 
 def check_history_length(value: int) -> None:
