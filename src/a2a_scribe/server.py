@@ -7,11 +7,12 @@ with it: it is open before the first request is read and is closed after the las
 import asyncio
 import importlib
 import importlib.util
+import inspect
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from socket import socket
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder
 from a2a.server.context import ServerCallContext
@@ -101,14 +102,19 @@ def create_app(
         SettingsError: The database or a path cannot be used.
     """
     _check_paths(rpc_path, rest_prefix)
+    if isinstance(executor, type):
+        raise SettingsError(f'executor: give an instance, not the class {executor.__name__}')
+    if not isinstance(agent_card, AgentCard):
+        raise SettingsError(f'agent_card must be an AgentCard, not {type(agent_card).__name__}')
     card = complete_card(agent_card, http_interfaces(url, rpc_path, rest_prefix))
     store = open_store(database)
+    settings = settings or Settings.from_environment()
     handler = DefaultRequestHandler(
         executor,
         store,
         card,
         failure_answer='task',
-        settings=settings or Settings.from_environment(),
+        settings=settings,
         **options,
     )
 
@@ -124,13 +130,20 @@ def create_app(
 
     served = [*routes, *create_agent_card_routes(card)]
     if rpc_path is not None:
-        served += create_jsonrpc_routes(handler, rpc_path, context_builder)
+        served += create_jsonrpc_routes(handler, rpc_path, context_builder, **_patience(settings))
     if rest_prefix is not None:
         # Last: the paths of tenants match nearly everything.
-        served += create_rest_routes(handler, context_builder, path_prefix=rest_prefix)
+        served += create_rest_routes(handler, context_builder, path_prefix=rest_prefix, **_patience(settings))
     app = Starlette(routes=served, lifespan=lifespan)
     app.state.handler = handler
     return app
+
+
+def _patience(settings: Settings) -> dict[str, Any]:
+    """Lets open streams live until turns are drained, where the installed `a2a-sdk` can do that."""
+    if 'shutdown_grace_period' not in inspect.signature(create_jsonrpc_routes).parameters:
+        return {}
+    return {'shutdown_grace_period': settings.drain_deadline + settings.cancel_grace}
 
 
 def _check_paths(rpc_path: str | None, rest_prefix: str | None) -> None:

@@ -6,7 +6,7 @@ when one dies it ends the others and says so: nothing dies silently while the se
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -24,13 +24,23 @@ class Service(Protocol):
 class Supervisor:
     """Runs services on the loop that was running when it was made."""
 
-    def __init__(self, services: Sequence[Service], died: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        services: Sequence[Service],
+        died: Callable[[BaseException], None],
+        loop_ends: Callable[[], Awaitable[None]],
+    ) -> None:
         """Starts the services; `died` hears of the first failure.
+
+        `loop_ends` is awaited when the services are cancelled by somebody else: `asyncio.run` does that to whatever is
+        left when its program is over, and waits for it.
 
         Raises:
             RuntimeError: No loop is running.
         """
         self._died = died
+        self._loop_ends = loop_ends
+        self._stopped = False
         self._task = asyncio.get_running_loop().create_task(self._run(services), name='a2a-scribe')
 
     async def _run(self, services: Sequence[Service]) -> None:
@@ -38,12 +48,17 @@ class Supervisor:
             async with asyncio.TaskGroup() as group:
                 for service in services:
                     group.create_task(service.run(), name=f'a2a-scribe {type(service).__name__}')
+        except asyncio.CancelledError:
+            if not self._stopped:
+                await self._loop_ends()
+            raise
         except ExceptionGroup as failures:
             logger.critical('A background service of a2a-scribe died', exc_info=failures)
             self._died(failures.exceptions[0])
 
     async def stop(self) -> None:
         """Ends the services and waits for them; may be called twice."""
+        self._stopped = True
         self._task.cancel()
         await asyncio.wait([self._task])
 

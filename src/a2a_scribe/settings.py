@@ -48,6 +48,8 @@ class Settings:
     tail_bytes: int = 256_000
     """Bytes of recent durable records of one live task that are kept in memory for its readers."""
 
+    event_bytes: int = 50_000_000
+    """Bytes that one event may have."""
     task_records: int = 1_000_000
     """Records that one task may have."""
     task_bytes: int = 1_000_000_000
@@ -72,7 +74,10 @@ class Settings:
         """
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < math.inf:
+            if isinstance(field.default, bool):
+                if not isinstance(value, bool):
+                    raise SettingsError(f'{field.name} must be True or False, not {value!r}')
+            elif isinstance(field.default, int | float) and not _is_positive(value):
                 raise SettingsError(f'{field.name} must be a number greater than 0, not {value!r}')
         if self.unfinished not in ('fail', 'keep'):
             raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
@@ -85,12 +90,20 @@ class Settings:
             SettingsError: A value has the wrong form; the message names the variable.
         """
         source = os.environ if environment is None else environment
+        known = {PREFIX + field.name.upper() for field in dataclasses.fields(cls)}
+        unknown = sorted(name for name in source if name.startswith(PREFIX) and name not in known)
+        if unknown:
+            raise SettingsError(f'{unknown[0]} is not a setting')
         given: dict[str, object] = {}
         for field in dataclasses.fields(cls):
             variable = PREFIX + field.name.upper()
             if variable in source:
                 given[field.name] = _parse(variable, source[variable], field.default)
         return cls(**given)  # type: ignore[arg-type]
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _parse(variable: str, text: str, default: object) -> object:

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 T = TypeVar('T')
 Script = Callable[[RequestContext, TaskUpdater], Awaitable[object]]
 LONG_ENOUGH = 30
-RETRYABLE = {'retryable': True}
+RETRYABLE = {'retryable': 'true'}
 
 
 @dataclass

@@ -395,7 +395,7 @@ async def test_a_cancel_that_cannot_be_recorded_is_told_and_records_nothing_late
         await site.advance(60.0)
         with pytest.raises(InternalError) as caught:
             await canceling
-        assert caught.value.data == {'retryable': True}
+        assert caught.value.data == {'retryable': 'true'}
         await site.begin_task('another, so that the journal is written again')
         await site.advance(5.0)
         check_records(await site.records(begun.id))

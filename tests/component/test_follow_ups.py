@@ -346,7 +346,7 @@ async def test_a_failed_claim_is_told_and_the_task_stays_parked() -> None:
             await site.advance(0.5)
         with pytest.raises(InternalError) as caught:
             await answer
-        assert caught.value.data == {'retryable': True}
+        assert caught.value.data == {'retryable': 'true'}
         assert isinstance(caught.value.__cause__, JournalUnavailableError)
         site.journal.heal()
         assert site.engine.live_tasks == 0

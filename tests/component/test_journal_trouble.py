@@ -187,7 +187,7 @@ async def test_a_journal_that_is_away_for_too_long_fails_the_task_when_it_is_bac
         if not lost:
             with pytest.raises(InternalError) as caught:
                 await waiting
-            assert caught.value.data == {'retryable': True}
+            assert caught.value.data == {'retryable': 'true'}
             with pytest.raises(InternalError):
                 await stream.end()
             assert agent.finished == 2
@@ -211,7 +211,7 @@ async def test_a_first_message_that_cannot_be_recorded_leaves_nothing() -> None:
             await site.advance(1.0)
         with pytest.raises(InternalError) as caught:
             await waiting
-        assert caught.value.data == {'retryable': True}
+        assert caught.value.data == {'retryable': 'true'}
         site.journal.heal()
         assert site.engine.live_tasks == 0
         assert (await site.send()).status.state == COMPLETED

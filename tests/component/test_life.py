@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+from a2a.types.a2a_pb2 import GetTaskRequest, SendMessageConfiguration
 from a2a.utils.errors import InternalError
 
 from a2a_scribe import DefaultRequestHandler, InMemoryTaskStore, Settings
@@ -66,6 +67,32 @@ def test_a_handler_serves_several_loops_one_after_another() -> None:
     for _ in range(3):
         assert run_alone(ask(handler, parked.id)).id == parked.id
     run_alone(handler.aclose())
+
+
+def test_a_program_that_ends_without_closing_leaves_no_turn_open() -> None:
+    """`asyncio.run` cancels what is left: its turns are recorded as over, and the tasks can be looked at later."""
+    store = InMemoryTaskStore()
+    agent = ScriptedAgent([emit(task(WORKING)), wait('never')])
+    handler = DefaultRequestHandler(agent, store, new_card())
+
+    async def begin_and_leave() -> str:
+        answer = await handler.on_message_send(
+            new_request(configuration=SendMessageConfiguration(return_immediately=True)), new_context()
+        )
+        assert isinstance(answer, Task)
+        return answer.id
+
+    left = asyncio.run(begin_and_leave())
+
+    async def look() -> Task:
+        found = await DefaultRequestHandler(agent, store, new_card()).on_get_task(
+            GetTaskRequest(id=left), new_context()
+        )
+        row = store.journal.row(left)  # type: ignore[attr-defined]
+        assert (row.node, row.open_turn) == (None, None)
+        return found
+
+    assert asyncio.run(look()).status.state == FAILED
 
 
 def test_a_loop_that_ends_while_a_turn_runs_ends_silently() -> None:
@@ -178,7 +205,7 @@ async def test_a_closed_handler_takes_no_messages_and_still_reads() -> None:
         await site.close()
         with pytest.raises(InternalError) as caught:
             await site.send()
-        assert caught.value.data == {'retryable': True}
+        assert caught.value.data == {'retryable': 'true'}
         assert await site.get(done.id) == done
 
 
@@ -289,6 +316,6 @@ async def test_a_subscription_ends_with_the_server() -> None:
 
 async def test_nothing_is_logged_when_all_is_well(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    async with running(ScriptedAgent([emit(status(COMPLETED))])) as site:
+    async with running(ScriptedAgent([emit(status(COMPLETED))]), card=new_card(push_notifications=False)) as site:
         await site.send()
     assert caplog.records == []

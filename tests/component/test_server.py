@@ -191,6 +191,15 @@ def test_a_path_that_cannot_work_is_refused(paths: dict[str, Any]) -> None:
         create_app(UpperExecutor(), CARD, InMemoryTaskStore(), **paths)
 
 
+@pytest.mark.parametrize(
+    ('executor', 'card', 'told'),
+    [(UpperExecutor, AgentCard(name='x'), 'UpperExecutor'), (UpperExecutor(), {'name': 'x'}, 'agent_card')],
+)
+def test_what_is_no_agent_or_no_card_is_refused(executor: Any, card: Any, told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        create_app(executor, card, 'memory')
+
+
 def test_a_database_that_cannot_be_is_refused() -> None:
     """With one line that names it."""
     with pytest.raises(SettingsError, match='nosuchdb') as caught:

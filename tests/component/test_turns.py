@@ -46,6 +46,9 @@ class AgentError(Exception):
     """The agent's own error."""
 
 
+LONG = 'x' * 2_000
+
+
 class Odd(BaseException):
     """No `Exception`, and nothing that Python knows."""
 
@@ -184,6 +187,7 @@ async def test_a_client_that_goes_away_stops_nothing() -> None:
 
 
 RAISED: dict[str, BaseException] = {
+    'an end of the process': SystemExit('secret'),
     'an exception': AgentError('secret'),
     'an assertion': AssertionError('secret'),
     'a cancellation': asyncio.CancelledError('secret'),
@@ -618,6 +622,18 @@ async def test_the_bytes_of_all_turns_count() -> None:
         failed = await site.get(parked.id)
         assert failed.status.state == FAILED
         assert 'task_bytes' in text_of(failed.status.message)
+
+
+@pytest.mark.parametrize(
+    'event', [artifact('x' * 2_000), status(WORKING, 'x' * 2_000), task(metadata={'x': 'x' * 2_000})]
+)
+async def test_an_event_that_is_too_large_fails_the_turn_with_a_reason(event: object) -> None:
+    async with running(
+        ScriptedAgent([emit(event)]), settings=Settings(event_bytes=1_000), failure_answer='task'
+    ) as site:
+        answer = await site.send()
+        assert answer.status.state == FAILED
+        assert 'event_bytes' in text_of(answer.status.message)
 
 
 @pytest.mark.parametrize('whole', [False, True])

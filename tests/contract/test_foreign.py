@@ -297,7 +297,7 @@ async def test_a_store_that_is_broken_hangs_nobody(store: WatchedStore) -> None:
         ):
             with pytest.raises(InternalError) as caught:
                 await call
-            assert caught.value.data == {'retryable': True}
+            assert caught.value.data == {'retryable': 'true'}
         store.broken = False
         assert kit.state_of(await kit.send(handler, 'go')) == 'COMPLETED'
 

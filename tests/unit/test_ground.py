@@ -2,6 +2,7 @@
 
 import base64
 import json
+from typing import Any
 
 import pytest
 from a2a.utils.errors import InvalidParamsError
@@ -31,12 +32,24 @@ def test_settings_come_from_the_environment() -> None:
         'A2A_SCRIBE_EXPOSE_ERRORS': 'True',
         'A2A_SCRIBE_TAIL_RECORDS': '12',
         'A2A_SCRIBE_HEARTBEAT': '0.5',
-        'A2A_SCRIBE_UNKNOWN': 'is not ours',
         'HEARTBEAT': '9',
     }
     expected = Settings(unfinished='keep', expose_errors=True, tail_records=12, heartbeat=0.5)
     assert Settings.from_environment(environment) == expected
     assert Settings.from_environment({}) == Settings()
+
+
+def test_a_variable_that_is_no_setting_is_named() -> None:
+    with pytest.raises(SettingsError, match='A2A_SCRIBE_HARTBEAT'):
+        Settings.from_environment({'A2A_SCRIBE_HARTBEAT': '1'})
+
+
+@pytest.mark.parametrize(
+    'given', [{'heartbeat': 'x'}, {'heartbeat': True}, {'expose_errors': 1}, {'tail_records': None}]
+)
+def test_a_setting_of_the_wrong_type_is_named(given: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=next(iter(given))):
+        Settings(**given)
 
 
 def test_settings_come_from_the_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,6 +127,10 @@ def test_media_types() -> None:
 URL = 'https://hooks.example'
 BAD_CONFIGS = {
     'no url': (TaskPushNotificationConfig(), 'url'),
+    'no real url': (TaskPushNotificationConfig(url='not a url'), 'url'),
+    'a url without a host': (TaskPushNotificationConfig(url='http:///path'), 'url'),
+    'a url of a file': (TaskPushNotificationConfig(url='file:///etc/passwd'), 'url'),
+    'a broken address': (TaskPushNotificationConfig(url='http://[::1'), 'url'),
     'a long id': (TaskPushNotificationConfig(url=URL, id='x' * 256), 'id'),
     'a line break in the url': (TaskPushNotificationConfig(url=f'{URL}\r\nHost: x'), 'url'),
     'a line break in the token': (TaskPushNotificationConfig(url=URL, token='a\r\nX: y'), 'token'),

@@ -18,7 +18,7 @@ from a2a_scribe.engine.registry import LiveTask
 from a2a_scribe.engine.session import Session
 from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.writer import Writer
-from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.errors import AgentFault, JournalUnavailableError
 from a2a_scribe.journal.port import Caller, Claim, Claimed, Refused, StoredTask, WriteResult
 from a2a_scribe.protocol.states import CANCELED, TERMINAL, name_of
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Task, TaskState, TurnId
@@ -52,7 +52,7 @@ async def cancel(session: Session, task_id: str, caller: Caller, context: Server
             if task is not None:
                 return task
         elif stored.row.node is not None and live is None:
-            raise TaskNotCancelableError(f'Task {task_id} runs on another node')
+            raise TaskNotCancelableError(f'Task {task_id} belongs to another process, which runs it or has died')
     raise JournalUnavailableError('the task changes too fast; try again')
 
 
@@ -128,7 +128,10 @@ async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, context:
 
 
 async def _call_cancel(session: Session, request: RequestContext, queue: TurnQueue) -> None:
-    await session.parts.agent.executor.cancel(request, queue)
+    try:
+        await session.parts.agent.executor.cancel(request, queue)
+    except SystemExit as error:
+        raise AgentFault('the cancel of the agent wanted to end the process') from error
 
 
 async def _stop_turn(session: Session, turn: Turn) -> None:

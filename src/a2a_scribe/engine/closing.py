@@ -9,12 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from a2a_scribe.engine.latch import Latch
-from a2a_scribe.engine.registry import LiveTask
 from a2a_scribe.engine.session import Session
 from a2a_scribe.errors import JournalUnavailableError
-from a2a_scribe.protocol.states import CANCELED, FAILED
-
-STOPPED_TEXT = 'The server stopped while the agent was working.'
 
 
 async def close(session: Session) -> None:
@@ -23,7 +19,7 @@ async def close(session: Session) -> None:
     session.accepting = False
     session.hub.close_idle()
     if not await _is_drained(session):
-        stopped = [task for live in session.registry if (task := _stop_turn(session, live)) is not None]
+        stopped = [task for live in session.registry if (task := session.stop_turn(live)) is not None]
         await _until_done(session, stopped, grace)
     await _until_idle(session)
     await _until_done(session, session.background.errands, grace)
@@ -42,22 +38,6 @@ async def _is_drained(session: Session) -> bool:
         await registry.emptied.wait(session.parts.clock, session.parts.settings.drain_deadline)
         registry.emptied = None
     return len(registry) == 0
-
-
-def _stop_turn(session: Session, live: LiveTask) -> 'asyncio.Task[None] | None':
-    """Ends a turn, as canceled if it was being cancelled; returns what has to stop still."""
-    turn = live.turn
-    if turn is None or turn.ended:
-        return None
-    turn.revoke()
-    if turn.cancelling:
-        session.runner.stop(turn, 'canceled', CANCELED, '')
-    else:
-        session.runner.stop(turn, 'interrupted', FAILED, STOPPED_TEXT)
-    if turn.task is None or turn.task.done():
-        return None
-    turn.task.cancel()
-    return turn.task
 
 
 async def _until_done(session: Session, tasks: Sequence['asyncio.Task[Any]'], seconds: float) -> None:

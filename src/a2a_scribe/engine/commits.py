@@ -91,7 +91,7 @@ class CommitLoop:
         self._dirty: dict[Writer, None] = {}
         self._requests: list[_Request] = []
         self._wanted: Latch | None = None
-        self._busy = False
+        self._underway: _Batch | None = None
         self._away_since: float | None = None
         self._gave_up = False
 
@@ -107,7 +107,7 @@ class CommitLoop:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits to be written."""
-        return not (self._dirty or self._requests or self._busy)
+        return not (self._dirty or self._requests or self._underway)
 
     @property
     def is_away(self) -> bool:
@@ -141,11 +141,16 @@ class CommitLoop:
         """Writes until cancelled."""
         while True:
             await self._wait_for_work()
-            self._busy = True
-            try:
-                await self._settle(self._collect())
-            finally:
-                self._busy = False
+            self._underway = self._collect()
+            await self._settle(self._underway)
+            self._underway = None
+
+    async def finish(self) -> None:
+        """Writes what is left, once `run` was cancelled: also the group that it was writing, whose number is known."""
+        batch, self._underway = self._underway, None
+        if batch is not None:
+            await self._settle(batch)
+        await self._settle(self._collect())
 
     async def _wait_for_work(self) -> None:
         if self._dirty or self._requests:
@@ -182,6 +187,7 @@ class CommitLoop:
             self._fence(batch, error)
         except JournalUnavailableError as error:
             self._gave_up = True
+            logger.error('Gave up a transaction of %d tasks: %s', len(batch.writers), error)  # noqa: TRY400 - one line
             self._lose(batch, error, refused=False)
         else:
             self._succeed(batch, receipt)

@@ -8,6 +8,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from a2a.server.agent_execution import RequestContext
@@ -24,20 +25,22 @@ from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.observers import Ticket
 from a2a_scribe.engine.orders import Agent, Order
 from a2a_scribe.engine.recovery import Recovery
-from a2a_scribe.engine.registry import Registry
+from a2a_scribe.engine.registry import LiveTask, Registry
 from a2a_scribe.engine.turn import Prepare, Turn
 from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
 from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, Write
-from a2a_scribe.protocol.states import TERMINAL
+from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task
 from a2a_scribe.services import Background, Supervisor
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TroublePoint
 
 logger = logging.getLogger(__name__)
+
+STOPPED_TEXT = 'The server stopped while the agent was working.'
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,34 @@ class Session:
         self.died: BaseException | None = None
         self._waiting: dict[str, list[Waiting]] = {}
         self.commits.watch(self)
-        self.supervisor = Supervisor([self.commits], self._die)
+        self.supervisor = Supervisor([self.commits], self._die, self._end_with_loop)
 
     def _new_node(self) -> Node:
         return Node(self.parts.agent_name, self.parts.node_name, self.parts.ids, self.parts.clock)
+
+    async def _end_with_loop(self) -> None:
+        """The program is over and did not close us: records that its turns are, in the little time that is left."""
+        self.accepting = False
+        for live in self.registry:
+            self.stop_turn(live)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.parts.settings.cancel_grace):
+                await self.commits.finish()
+
+    def stop_turn(self, live: LiveTask) -> 'asyncio.Task[None] | None':
+        """Ends a turn, as canceled if it was being cancelled; returns what has to stop still."""
+        turn = live.turn
+        if turn is None or turn.ended:
+            return None
+        turn.revoke()
+        if turn.cancelling:
+            self.runner.stop(turn, 'canceled', CANCELED, '')
+        else:
+            self.runner.stop(turn, 'interrupted', FAILED, STOPPED_TEXT)
+        if turn.task is None or turn.task.done():
+            return None
+        turn.task.cancel()
+        return turn.task
 
     # -- turns
 

@@ -54,7 +54,7 @@ class TurnRunner:
         error: BaseException | None = None
         try:
             await self.executor.execute(await turn.prepare(), turn.queue)
-        except (KeyboardInterrupt, SystemExit) as stop:
+        except KeyboardInterrupt as stop:
             error = stop
             raise
         except BaseException as raised:  # noqa: BLE001 - the agent's boundary: whatever it raises is its outcome

@@ -14,7 +14,17 @@ from a2a.utils.errors import InvalidAgentResponseError
 from a2a_scribe.clock import Clock
 from a2a_scribe.core.admission import Reply, admit, create_task
 from a2a_scribe.core.projection import Projection
-from a2a_scribe.core.records import ArtifactChanged, Change, Record, TaskCreated, TurnEnded, TurnStarted, decode, encode
+from a2a_scribe.core.records import (
+    ArtifactChanged,
+    Change,
+    Record,
+    StatusChanged,
+    TaskCreated,
+    TurnEnded,
+    TurnStarted,
+    decode,
+    encode,
+)
 from a2a_scribe.core.statuses import TurnFacts
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
@@ -180,6 +190,12 @@ class Writer:
 
     def _refuse_if_too_large(self, change: Change) -> None:
         settings = self._tools.settings
+        match change:
+            case ArtifactChanged(payload) | StatusChanged(payload) | TaskCreated(payload):
+                size = payload.ByteSize()
+                if size > settings.event_bytes:
+                    limit = settings.event_bytes
+                    raise TaskTooLargeError(f'the event has {size} bytes, the limit is {limit} (event_bytes)')
         if self.seq >= settings.task_records:
             raise TaskTooLargeError(f'the task has {self.seq} records, the limit (task_records)')
         if self._total_bytes >= settings.task_bytes:

@@ -4,12 +4,23 @@ What an operator or the environment did wrong is told to clients as an internal 
 again can help is in its data.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, UnsupportedOperationError
 
-from a2a_scribe.errors import AgentFault, CallerError, JournalUnavailableError, ScribeError, TaskConflictError
+from a2a_scribe.errors import (
+    AgentFault,
+    CallerError,
+    EnvironmentFault,
+    JournalUnavailableError,
+    OperatorError,
+    ScribeError,
+    TaskConflictError,
+)
+
+logger = logging.getLogger(__name__)
 
 TRY_AGAIN_TEXT = 'The service is temporarily unavailable; try again.'
 
@@ -18,7 +29,7 @@ def as_a2a_error(error: ScribeError) -> A2AError:
     """Returns what clients are told of an error of ours."""
     match error:
         case JournalUnavailableError():
-            return InternalError(TRY_AGAIN_TEXT, data={'retryable': True})
+            return InternalError(TRY_AGAIN_TEXT, data={'retryable': 'true'})
         case TaskConflictError():
             return UnsupportedOperationError(str(error))
         case CallerError():
@@ -35,4 +46,6 @@ def a2a_errors() -> Iterator[None]:
     try:
         yield
     except ScribeError as error:
+        if isinstance(error, EnvironmentFault | OperatorError):
+            logger.error('A request failed: %s', error)  # noqa: TRY400 - one line for each request is enough
         raise as_a2a_error(error) from error

@@ -5,6 +5,7 @@ Each raises the error of the specification and names the field; a request that p
 
 import unicodedata
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
 from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import (
@@ -124,5 +125,15 @@ async def check_config(config: TaskPushNotificationConfig, validator: UrlValidat
             raise InvalidParamsError(f'taskPushNotificationConfig.{field} must not have control characters')
     if config.HasField('authentication') and not authentication.scheme:
         raise InvalidParamsError('taskPushNotificationConfig.authentication.scheme is empty')
+    if not _is_http_url(config.url):
+        raise InvalidParamsError('taskPushNotificationConfig.url is not an http or https URL')
     if validator is not None and not await validator(config.url):
         raise InvalidParamsError('Invalid push notification URL')
+
+
+def _is_http_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ('http', 'https') and bool(parts.hostname)
+    except ValueError:
+        return False

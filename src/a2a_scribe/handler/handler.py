@@ -3,6 +3,7 @@
 It takes every argument of the class of that name in `a2a-sdk` and is used in its place; what it adds is keyword-only.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
@@ -47,6 +48,8 @@ from a2a_scribe.journal.opening import journal_of, owner_resolver_of
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE
 from a2a_scribe.push.sender_feed import SenderFeed
 from a2a_scribe.settings import FailureAnswer, Settings, UnfinishedPolicy
+
+logger = logging.getLogger(__name__)
 
 CardModifier = Callable[[AgentCard, ServerCallContext], Awaitable[AgentCard]]
 
@@ -108,6 +111,8 @@ class DefaultRequestHandler(RequestHandler):
         )
         if push_sender is not None:
             self._engine.on_turn = SenderFeed(push_sender, self._engine.open_cursor, self._engine.spawn).follow
+        elif agent_card.capabilities.push_notifications:
+            logger.warning('The card declares push notifications, but there is no push_sender: configs are only stored')
         self._callers = Callers(agent_name, resolver)
         self._push_configs = PushConfigs(
             self._engine, self._callers, agent_card, push_config_store, push_url_validator, ids or UuidSource()

@@ -14,6 +14,9 @@ from a2a_scribe.journal.stores import DatabaseTaskStore, InMemoryTaskStore, Jour
 
 MEMORY = 'memory'
 
+DRIVERS = {'sqlite': 'sqlite+aiosqlite', 'postgresql': 'postgresql+asyncpg'}
+"""What a database URL begins with, for each kind of database."""
+
 
 def open_store(database: str | AsyncEngine | TaskStore) -> TaskStore:
     """Returns the store for a database URL (or `memory`), an engine, or a store.
@@ -45,14 +48,21 @@ def owner_resolver_of(store: TaskStore | VersionedTaskStore) -> OwnerResolver | 
 
 def _make_engine(url: str) -> AsyncEngine:
     try:
-        safe = make_url(url).render_as_string(hide_password=True)
+        parsed = make_url(url)
     except ArgumentError:
         raise SettingsError(f'database: {url!r} is not a database URL') from None
+    safe = parsed.render_as_string(hide_password=True)
+    driver = DRIVERS.get(parsed.get_backend_name())
+    if driver is None:
+        raise SettingsError(f'database: {safe} is of a kind that is not supported, only {" and ".join(DRIVERS)} are')
+    if parsed.drivername != driver:
+        raise SettingsError(f'database: {safe} must begin with {driver}://')
     try:
         return create_async_engine(url)
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise SettingsError(f'database: {safe} cannot be used: {error}') from None
     except ModuleNotFoundError as error:
-        raise SettingsError(f'database: {safe} needs the package {error.name}, which is not installed') from None
+        hint = "pip install 'a2a-scribe[postgresql]'" if error.name == 'asyncpg' else f'pip install {error.name}'
+        raise SettingsError(f'database: {safe} needs {error.name}, which is not installed: {hint}') from None
     except Exception as error:  # noqa: BLE001 - drivers refuse URLs in ways of their own
         raise SettingsError(f'database: {safe} cannot be used: {error}') from None

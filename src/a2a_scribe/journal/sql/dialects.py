@@ -92,6 +92,8 @@ def _sqlite_code(error: Exception) -> int | None:
 
 
 def _first_line(error: Exception) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return 'a transaction took longer than transaction_deadline'
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return str(cause).partition('\n')[0]
 
