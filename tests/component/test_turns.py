@@ -629,7 +629,7 @@ async def test_the_bytes_of_all_turns_count() -> None:
 )
 async def test_an_event_that_is_too_large_fails_the_turn_with_a_reason(event: object) -> None:
     async with running(
-        ScriptedAgent([emit(event)]), settings=Settings(event_bytes=1_000), failure_answer='task'
+        ScriptedAgent([emit(task(), event)]), settings=Settings(event_bytes=1_000), failure_answer='task'
     ) as site:
         answer = await site.send()
         assert answer.status.state == FAILED

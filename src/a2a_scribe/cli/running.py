@@ -7,6 +7,7 @@ and its exceptions are ours. Processes that it spawns are plain Python again.
 import importlib.util
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,7 +69,17 @@ def _run_module(module: str, arguments: list[str]) -> None:
 
 def _patch(program: str) -> None:
     patching.install()
+    _leave_by_the_door()
     print(f'a2a-scribe: running {program} on the handler and stores of a2a-scribe', file=sys.stderr, flush=True)
+
+
+def _leave_by_the_door() -> None:
+    """Makes SIGTERM end the program as an exit: its event loop ends in order, and so do the turns that still run.
+
+    A program that handles the signal itself is not disturbed; a server like uvicorn raises it again when it is done.
+    """
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def _refuse(problem: str) -> NoReturn:
