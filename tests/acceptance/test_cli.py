@@ -5,11 +5,12 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -437,3 +438,18 @@ def test_the_command_lists_what_it_can(folder: Path, command: tuple[str, ...]) -
     done = subprocess.run([*command, '--help'], cwd=folder, capture_output=True, text=True, check=True, env=plain)
     for name in ('Usage: a2a-scribe', 'serve', 'run', 'demo', '--version'):
         assert name in done.stdout
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_is_told_to_end_leaves_no_turn_open(folder: Path, number: signal.Signals) -> None:
+    """Nobody closes its handler; what its agent was doing is recorded as over all the same."""
+    program = Path(__file__).parent / 'programs' / 'endless_agent.py'
+    command = [sys.executable, '-m', 'a2a_scribe.cli', 'run', str(program), f'sqlite+aiosqlite:///{folder}/tasks.db']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == 'begun\n'
+        process.send_signal(number)
+        process.communicate(timeout=30)
+    with closing(sqlite3.connect(folder / 'tasks.db')) as database:
+        found = database.execute('SELECT state, node, open_turn FROM scribe_tasks').fetchall()
+    assert found == [(TaskState.TASK_STATE_FAILED, None, None)]
