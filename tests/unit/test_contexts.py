@@ -30,7 +30,7 @@ def test_a_caller_is_made_again_from_its_record() -> None:
         requested_extensions={'b', 'a'},
         state={'headers': {'traceparent': '00-trace-span-01'}},
     )
-    record = record_caller(context, 'owner')
+    record = record_caller(context, 'owner', 'acme')
     assert record == CallerRecord('owner', 'acme', 'ada', True, ('a', 'b'), '00-trace-span-01')
     again = rebuild_context(record)
     assert (again.user.user_name, again.user.is_authenticated) == ('ada', True)
@@ -39,11 +39,11 @@ def test_a_caller_is_made_again_from_its_record() -> None:
 
 def test_headers_with_halves_of_characters_can_be_recorded() -> None:
     context = ServerCallContext(user=Named('ada\ud83d'), state={'headers': {'traceparent': '\udc80'}})
-    record = record_caller(context, 'owner')
+    record = record_caller(context, 'owner', 'acme')
     _, body = encode(TurnStarted(TurnId('turn'), record, SendMessageRequest()))
     assert decode_turn_started(body).caller == record
     assert record.user_name == 'ada?'
 
 
 def test_a_state_without_headers_is_no_trouble() -> None:
-    assert record_caller(ServerCallContext(state={'headers': 7}), '').traceparent == ''
+    assert record_caller(ServerCallContext(state={'headers': 7}), '', '').traceparent == ''

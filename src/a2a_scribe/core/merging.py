@@ -37,6 +37,7 @@ def _status_difference(projection: Projection, turn: TurnFacts, event: Task, now
     if metadata is None:
         return None
     status = normal_status(projection.status, projection.status, turn, now, keep_time=False)
+    turn.repeats.add(status.timestamp.ToMicroseconds())
     return StatusChanged(status_event(turn, status, metadata))
 
 

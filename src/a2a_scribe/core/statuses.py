@@ -40,6 +40,8 @@ class TurnFacts:
     """The agent has answered with a direct message; nothing may follow."""
     recorded_status: TaskState = UNSPECIFIED
     """The newest state that this turn has recorded."""
+    repeats: set[int] = field(default_factory=set)
+    """Times of statuses that repeat the one before, to carry metadata: no answer, whatever their state."""
     statuses: set[int] = field(default_factory=set)
     """Fingerprints of the statuses that this turn has begun with or recorded."""
 

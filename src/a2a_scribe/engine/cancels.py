@@ -20,6 +20,7 @@ from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import AgentFault, JournalUnavailableError
 from a2a_scribe.journal.port import Caller, Claim, Claimed, Refused, StoredTask, WriteResult
+from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.states import CANCELED, TERMINAL, name_of
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Task, TaskState, TurnId
 
@@ -36,6 +37,8 @@ async def cancel(session: Session, task_id: str, caller: Caller, context: Server
         TaskNotCancelableError: The task has ended, or ended otherwise before the cancel.
         JournalUnavailableError: The cancel could not be recorded.
     """
+    if not is_usable(task_id):
+        raise TaskNotFoundError
     for _ in range(ATTEMPTS):
         stored = await session.parts.journal.read_task(task_id, caller)
         if stored is None:
@@ -44,8 +47,8 @@ async def cancel(session: Session, task_id: str, caller: Caller, context: Server
             raise TaskNotCancelableError(f'Task {task_id} has ended as {name_of(stored.row.state)}')
         live = session.registry.get(task_id)
         if live is None and stored.row.node is None:
-            live = await _claim(session, stored, caller)
-        if live is not None and live.turn is not None and live.turn.ended and live.cancelling is None:
+            live = await _claim(session, stored, caller, context)
+        if live is not None and (live.turn is None or live.turn.ended) and live.cancelling is None:
             await live.writer.wait_for_room()
         elif live is not None and live.turn is not None:
             task = await _join(session, live, live.turn, context)
@@ -56,13 +59,14 @@ async def cancel(session: Session, task_id: str, caller: Caller, context: Server
     raise JournalUnavailableError('the task changes too fast; try again')
 
 
-async def _claim(session: Session, stored: StoredTask, caller: Caller) -> LiveTask | None:
-    """Takes a parked task; `None` if it has moved on meanwhile."""
+async def _claim(session: Session, stored: StoredTask, caller: Caller, context: ServerCallContext) -> LiveTask | None:
+    """Takes a parked task, and cancels it whether or not the caller still waits; `None` if it has moved on."""
 
     def settle(result: WriteResult) -> None:
         if isinstance(result, Claimed) and session.registry.get(stored.row.task_id) is None:
             writer = Writer(stored.row.task_id, caller, session.tools, stored, result.row)
-            session.registry.add(writer, _turnless(session, writer))
+            turn = _turnless(session, writer)
+            _begin(session, session.registry.add(writer, turn), turn, context)
             session.parts.on_turn(writer.task_id, stored.row.seq)
 
     result = await session.commits.write(Claim(stored.row.task_id, caller, stored.row.seq), settle)
@@ -85,18 +89,30 @@ async def _nothing_to_run() -> RequestContext:
 
 async def _join(session: Session, live: LiveTask, turn: Turn, context: ServerCallContext) -> Task | None:
     """Cancels, together with whoever else cancels the task now; `None` if the turn ended without ending the task."""
-    if live.cancelling is None:
-        errand = _cancel(session, live, turn, context)
-        live.cancelling = session.background.spawn(errand, f'cancel of {live.writer.task_id}')
-    state, task = await asyncio.shield(live.cancelling)
+    errand = live.cancelling or _begin(session, live, turn, context)
+    try:
+        state, task = await asyncio.shield(errand)
+    except asyncio.CancelledError:
+        if errand.cancelled():
+            raise JournalUnavailableError('the server is closed; try again') from None
+        raise
     if state in TERMINAL and state != CANCELED:
         raise TaskNotCancelableError(f'Task {live.writer.task_id} has ended as {name_of(state)}')
     return _copy(task) if state == CANCELED else None
 
 
+def _begin(
+    session: Session, live: LiveTask, turn: Turn, context: ServerCallContext
+) -> 'asyncio.Task[tuple[TaskState, Task]]':
+    """Starts the cancel of a live task; from here on, its turn does not end by itself."""
+    turn.cancelling = True
+    errand = _cancel(session, live, turn, context)
+    live.cancelling = session.background.spawn(errand, f'cancel of {live.writer.task_id}')
+    return live.cancelling
+
+
 async def _cancel(session: Session, live: LiveTask, turn: Turn, context: ServerCallContext) -> tuple[TaskState, Task]:
     writer = live.writer
-    turn.cancelling = True
     queue = TurnQueue(turn)
     await _ask_executor(session, turn, queue, context)
     queue.revoke()
@@ -116,7 +132,7 @@ async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, context:
         call_context=context,
         task_id=writer.task_id,
         context_id=writer.projection.context_id,
-        task=await session.task_of(writer),
+        task=await _task_or_none(session, writer),
     )
     asking = session.background.spawn(_call_cancel(session, request, queue), f'cancel {writer.task_id}')
     await _wait(session, turn, asking, session.parts.settings.cancel_deadline)
@@ -125,6 +141,14 @@ async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, context:
         asking.cancel()
     elif not asking.cancelled() and asking.exception() is not None:
         logger.error('The cancel of the agent failed at task %s', writer.task_id, exc_info=asking.exception())
+
+
+async def _task_or_none(session: Session, writer: Writer) -> Task | None:
+    """Returns the task for the executor to look at; without a journal to read it from, it has to do without."""
+    try:
+        return await session.task_of(writer)
+    except JournalUnavailableError:
+        return None
 
 
 async def _call_cancel(session: Session, request: RequestContext, queue: TurnQueue) -> None:

@@ -12,32 +12,39 @@ from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.session import Session
 from a2a_scribe.errors import JournalUnavailableError
 
+ROUNDS = 3
+"""How often what is live is stopped: a claim that was under way starts a turn when it has become durable."""
+
 
 async def close(session: Session) -> None:
     """Ends a session; those who still wait are told."""
     grace = session.parts.settings.cancel_grace
     session.accepting = False
     session.hub.close_idle()
-    if not await _is_drained(session):
+    await _drain(session)
+    for _ in range(ROUNDS):
         stopped = [task for live in session.registry if (task := session.stop_turn(live)) is not None]
         await _until_done(session, stopped, grace)
-    await _until_idle(session)
+        await _until_idle(session)
     await _until_done(session, session.background.errands, grace)
     session.background.cancel()
     await _until_done(session, session.background.errands, grace)
     await session.supervisor.stop()
-    session.break_all(JournalUnavailableError('the server is closed'))
+    closed = JournalUnavailableError('the server is closed; try again')
+    session.commits.abandon(closed)
+    session.break_all(closed)
     session.hub.close()
 
 
-async def _is_drained(session: Session) -> bool:
-    """Waits until no task is live, as long as the deadline allows; returns whether it came to that."""
+async def _drain(session: Session) -> None:
+    """Waits until nothing is live or under way, as long as the deadline allows."""
+    await _until_idle(session)
     registry = session.registry
     if len(registry) > 0:
         registry.emptied = Latch()
         await registry.emptied.wait(session.parts.clock, session.parts.settings.drain_deadline)
         registry.emptied = None
-    return len(registry) == 0
+    await _until_idle(session)
 
 
 async def _until_done(session: Session, tasks: Sequence['asyncio.Task[Any]'], seconds: float) -> None:

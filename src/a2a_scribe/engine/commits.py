@@ -34,8 +34,8 @@ class Owner(Protocol):
     def on_committed(self, writer: Writer, append: Append, result: AppendResult) -> None:
         """The records are durable."""
 
-    def on_lost(self, writer: Writer, error: Exception, *, refused: bool) -> None:
-        """The records of one task are lost; `refused` if the journal would refuse them again."""
+    def on_lost(self, writer: Writer, error: Exception, *, refused: bool, ours: bool) -> None:
+        """The records of one task are lost: `refused` if the journal would refuse them again, `ours` if we own it."""
 
     def on_unclear(self, write: Write, node: NodeId) -> None:
         """Whether `write` was done is unknown, and nobody will try it again."""
@@ -254,7 +254,7 @@ class CommitLoop:
             if part.group.node == self._node.row.node_id:
                 await self._settle(part)
             else:
-                self._lose(part, JournalUnavailableError('this node lost its tasks; try again'), refused=False)
+                self._lose_fenced(part)
 
     def _split(self, batch: _Batch) -> list[_Batch]:
         parts = [
@@ -270,14 +270,14 @@ class CommitLoop:
         number = self._node.next_number()
         return Group(batch.group.node, number, batch.group.now, appends or [], writes or [])
 
-    def _lose(self, batch: _Batch, error: EnvironmentFault, *, refused: bool) -> None:
+    def _lose(self, batch: _Batch, error: EnvironmentFault, *, refused: bool, ours: bool = True) -> None:
         for request in batch.requests:
-            if not refused:
+            if ours and not refused:
                 self._watched.on_unclear(request.write, batch.group.node)
             if not request.answer.done():
                 request.answer.set_exception(error)
         for writer in batch.writers:
-            self._watched.on_lost(writer, error, refused=refused)
+            self._watched.on_lost(writer, error, refused=refused, ours=ours)
             self._hub.ring(writer.task_id)
 
     def _fence(self, batch: _Batch, error: NodeFencedError) -> None:
@@ -287,8 +287,12 @@ class CommitLoop:
             self._signals.fenced.emit(TroublePoint(self._node.row.node_id, '', error))
         self._node = self._new_node()
         self._registered = False
-        self._lose(batch, JournalUnavailableError('this node lost its tasks; try again'), refused=False)
+        self._lose_fenced(batch)
         self._watched.on_fenced()
+
+    def _lose_fenced(self, batch: _Batch) -> None:
+        error = JournalUnavailableError('this node lost its tasks; try again')
+        self._lose(batch, error, refused=False, ours=False)
 
     def _note_trouble(self, error: Exception) -> None:
         if self._away_since is None:
@@ -298,7 +302,8 @@ class CommitLoop:
 
     def abandon(self, error: Exception) -> None:
         """Tells all who still wait that nothing will be written any more."""
-        for request in self._requests:
+        under_way = [] if self._underway is None else self._underway.requests
+        for request in [*under_way, *self._requests]:
             if not request.answer.done():
                 request.answer.set_exception(error)
         self._requests.clear()

@@ -29,13 +29,13 @@ class RecordedUser(User):
         return self._name
 
 
-def record_caller(context: ServerCallContext, owner: str) -> CallerRecord:
+def record_caller(context: ServerCallContext, owner: str, tenant: str) -> CallerRecord:
     """Returns what is recorded of a caller."""
     headers = context.state.get('headers')
     traceparent = headers.get('traceparent', '') if isinstance(headers, dict) else ''
     return CallerRecord(
         owner=owner,
-        tenant=context.tenant,
+        tenant=tenant,
         user_name=_storable(context.user.user_name),
         authenticated=context.user.is_authenticated,
         extensions=tuple(sorted(map(_storable, context.requested_extensions))),

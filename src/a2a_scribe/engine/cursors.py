@@ -12,6 +12,7 @@ from a2a_scribe.core.records import Record
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.registry import Registry
 from a2a_scribe.engine.writer import Writer
+from a2a_scribe.errors import JournalRefusedError
 from a2a_scribe.journal.port import Caller, Journal
 
 BATCH = 500
@@ -60,6 +61,8 @@ class Cursor:
         """
         if self.writer is None or (self.writer.released and self.position >= self.writer.durable_seq):
             self.writer = self._reading.registry.writer(self.task_id) or self.writer
+        if self.writer is not None and self.writer.durable_seq == 0 and not await self._was_born(self.writer):
+            return []
         records = None
         if self.writer is not None and not (self.writer.released and self.position >= self.writer.durable_seq):
             records = self.writer.durable_after(self.position, BATCH)
@@ -68,3 +71,12 @@ class Cursor:
         if records:
             self.position = records[-1].seq
         return records
+
+    async def _was_born(self, writer: Writer) -> bool:
+        """Whether the journal has the task of a writer none of whose records is known to be durable.
+
+        Before that, what the journal has under the same id is somebody else's.
+        """
+        if writer.broken is None or isinstance(writer.broken, JournalRefusedError):
+            return False
+        return await self._reading.journal.has_task(self.task_id, writer.caller)

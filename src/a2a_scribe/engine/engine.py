@@ -23,6 +23,7 @@ from a2a_scribe.engine.session import Parts, Session
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.port import Caller, DropConfig, Journal, PutConfig, StoredTask, TaskPage
+from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.states import TERMINAL, name_of
 from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskEvent, TaskPushNotificationConfig
 from a2a_scribe.settings import Settings
@@ -90,7 +91,7 @@ class Engine:
     async def _ready(self) -> Session:
         await self._parts.journal.open()
         session = self._session
-        if session is None or session.loop is not asyncio.get_running_loop():
+        if session is None or session.loop is not asyncio.get_running_loop() or session.hub.is_closed:
             if self._closed:
                 raise JournalUnavailableError('the server is closed')
             session = self._session = Session(self._parts)
@@ -108,7 +109,7 @@ class Engine:
     async def find(self, task_id: str, caller: Caller) -> StoredTask:
         """Returns a stored task. Raises: TaskNotFoundError, JournalUnavailableError."""
         await self._parts.journal.open()
-        stored = await self._parts.journal.read_task(task_id, caller)
+        stored = await self._parts.journal.read_task(task_id, caller) if is_usable(task_id) else None
         if stored is None:
             raise TaskNotFoundError
         return stored
@@ -184,7 +185,9 @@ class Engine:
 
     async def aclose(self) -> None:
         """Stops accepting, lets turns finish until the deadline, and stops; may be called twice."""
+        if self._closed:
+            return
         self._closed = True
-        session, self._session = self._session, None
+        session = self._session
         if session is not None and session.loop is asyncio.get_running_loop():
             await closing.close(session)

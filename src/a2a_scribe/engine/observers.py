@@ -24,7 +24,16 @@ from a2a_scribe.engine.turn import Turn
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.port import Caller
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
-from a2a_scribe.protocol.types import Event, Message, Task, TaskEvent, TaskState, TaskStatusUpdateEvent, TurnId
+from a2a_scribe.protocol.types import (
+    Event,
+    Message,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskEvent,
+    TaskState,
+    TaskStatusUpdateEvent,
+    TurnId,
+)
 
 
 @dataclass(slots=True)
@@ -127,7 +136,9 @@ class TurnObserver:
         """Whether the turn has come to an interrupted state, rather than repeated the one that it began with."""
         if not self._started or _state(record) not in INTERRUPTED:
             return False
-        return self.ticket.turn is None or self.ticket.turn.facts.recorded_status in INTERRUPTED
+        event = shown_event(record)
+        repeats = () if self.ticket.turn is None else self.ticket.turn.facts.repeats
+        return event is not None and _status_time(event) not in repeats
 
     def _ends_turn(self, record: Record) -> bool:
         """Notes the turn's start; returns whether the answer is complete with this record."""
@@ -225,3 +236,8 @@ def _state(record: Record) -> TaskState | None:
     if isinstance(event, TaskStatusUpdateEvent | Task):
         return event.status.state
     return None
+
+
+def _status_time(event: TaskEvent) -> int | None:
+    """Returns the time of the status that an event shows, in microseconds."""
+    return None if isinstance(event, TaskArtifactUpdateEvent) else event.status.timestamp.ToMicroseconds()

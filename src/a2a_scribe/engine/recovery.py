@@ -40,6 +40,8 @@ class Loss:
     text: str = ''
     """What clients are told; empty where no agent has been at work, and the task is just given back."""
     turn: Turn | None = None
+    is_birth: bool = False
+    """The task was to be born with what was lost: one that is there under its id is another's."""
     pause: float = FIRST_PAUSE
 
     def tell(self, error: Exception) -> None:
@@ -70,9 +72,10 @@ class Recovery:
             self._note_again(loss, error, at_once=at_once)
             return
         text = REFUSED_TEXT if at_once else AWAY_TEXT
-        loss = Loss(writer.task_id, writer.caller, writer.node, error, text, turn)
+        born = writer.durable_seq == 0
+        loss = Loss(writer.task_id, writer.caller, writer.node, error, text, turn, born)
         if at_once:
-            logger.error('The journal refused records of task %s', writer.task_id, exc_info=error)
+            logger.error('The journal refused records of task %s: %s', writer.task_id, error)
             self._spawn(loss)
         else:
             loss.tell(error)
@@ -89,7 +92,7 @@ class Recovery:
         if not at_once:
             self._lost[loss.task_id] = loss
             return
-        logger.error('The journal refuses even the end of task %s', loss.task_id, exc_info=error)
+        logger.error('The journal refuses even the end of task %s: %s', loss.task_id, error)
         self._tools.clock.call_later(loss.pause, lambda: self._spawn(loss))
         loss.pause = min(loss.pause * 2, LONGEST_PAUSE)
 
@@ -106,7 +109,7 @@ class Recovery:
         try:
             if not await self._end(loss):
                 loss.tell(loss.error)
-        except JournalUnavailableError as error:
+        except (JournalUnavailableError, JournalRefusedError) as error:
             loss.tell(error)
             self._lost[loss.task_id] = loss
         self._hub.ring(loss.task_id)
@@ -115,7 +118,7 @@ class Recovery:
         """Ends the turn from the task's durable state; returns whether there is a task."""
         stored = await self._journal.read_task(loss.task_id, loss.caller)
         if stored is None or stored.row.node != loss.node or self._registry.get(loss.task_id) is not None:
-            return stored is not None
+            return stored is not None and not loss.is_birth
         writer = Writer(stored.row.task_id, loss.caller, self._tools, stored, stored.row)
         self._registry.add(writer)
         self._closing[writer.task_id] = loss

@@ -6,7 +6,7 @@ from its decision happens when the transaction is durable, whether or not the se
 
 import contextvars
 
-from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
 from a2a_scribe.core.records import TurnStarted, encode
 from a2a_scribe.engine.observers import Ticket, TurnObserver
@@ -27,11 +27,14 @@ async def accept(session: Session, order: Order) -> TurnObserver:
 
     Raises:
         TaskNotFoundError: The task does not exist for this caller.
+        InvalidParamsError: A new task has the id of a live one.
         UnsupportedOperationError: The task has ended, or too many messages wait for it.
         JournalUnavailableError: The message could not be recorded; nothing was accepted.
     """
     ticket = Ticket(TurnId(session.parts.ids.new()))
     if order.stored is None:
+        if session.registry.get(order.request.message.task_id) is not None:
+            raise InvalidParamsError('the request context names a task that exists already')
         session.start_first(order, ticket)
         return TurnObserver(session.reading, ticket, order.request.message.task_id, order.caller, 0)
     return await _accept_follow_up(session, order, order.stored, ticket)
@@ -42,9 +45,6 @@ async def _accept_follow_up(session: Session, order: Order, stored: StoredTask, 
     _, body = encode(TurnStarted(ticket.turn_id, order.caller_record, order.request))
     waiting = Waiting(ticket, order, contextvars.copy_context())
     for _ in range(ATTEMPTS):
-        live = session.registry.get(task_id)
-        if live is not None and live.turn is not None:
-            session.runner.hand_on(live.turn)
         limit = session.parts.settings.queued_messages
         request = Accept(task_id, order.caller, ticket.turn_id, body, stored.row.seq, limit)
         settle = _Settling(session, stored, waiting, body)
@@ -81,6 +81,9 @@ class _Settling:
             session.start_follow_up(writer, started, self._waiting)
         elif isinstance(result, Queued):
             session.wait_for_turn(task_id, result, self._waiting)
+            live = session.registry.get(task_id)
+            if live is not None and live.turn is not None:
+                session.runner.hand_on(live.turn)
 
 
 async def _read_again(session: Session, order: Order, task_id: str) -> StoredTask:

@@ -229,14 +229,17 @@ class Session:
         """Finds out later whether a task was claimed for nobody."""
         self.recovery.note_unclear(write, node, JournalUnavailableError())
 
-    def on_lost(self, writer: Writer, error: Exception, *, refused: bool) -> None:
-        """Stops the turn whose records are lost, and has it closed from what is durable."""
+    def on_lost(self, writer: Writer, error: Exception, *, refused: bool, ours: bool) -> None:
+        """Stops the turn whose records are lost, and has it closed from what is durable if the task is still ours."""
         if self.parts.signals.task_refused and refused:
             self.parts.signals.task_refused.emit(TroublePoint('', writer.task_id, error))
         live = self.registry.get(writer.task_id)
         turn = live.turn if live is not None and live.writer is writer else None
         self._break(writer, turn, error)
-        self.recovery.note(writer, turn, error, at_once=refused)
+        if ours:
+            self.recovery.note(writer, turn, error, at_once=refused)
+        elif turn is not None:
+            turn.lost = error
 
     def _break(self, writer: Writer, turn: Turn | None, error: Exception) -> None:
         writer.give_up(error)
@@ -272,6 +275,7 @@ class Session:
         unavailable = JournalUnavailableError('the server has stopped working and must be restarted')
         self.commits.abandon(unavailable)
         self.break_all(unavailable)
+        self.hub.close()
 
 
 def _ready(order: Order) -> Prepare:

@@ -155,9 +155,9 @@ class TurnRunner:
 
     def _text_for_clients(self, error: BaseException) -> str:
         if isinstance(error, A2AError):
-            return error.message
+            return _text_of(error.message)
         if self.settings.expose_errors:
-            return f'{type(error).__name__}: {error}'
+            return f'{type(error).__name__}: {_text_of(error)}'
         return CANCELLED_TEXT if isinstance(error, asyncio.CancelledError) else FAILED_TEXT
 
     def _failed_status(self, turn: Turn, text: str) -> StatusChanged:
@@ -173,6 +173,14 @@ class TurnRunner:
             outcome = 'failed' if turn.failure is not None else 'ok'
             self.signals.turn_ended.emit(TurnPoint(turn.writer.task_id, turn.turn_id, outcome))
         self.concluded(turn)
+
+
+def _text_of(value: object) -> str:
+    """Returns what an agent meant as a text, whatever it is."""
+    try:
+        return printable(str(value))
+    except Exception:  # noqa: BLE001 - an agent's own __str__ may raise anything
+        return FAILED_TEXT
 
 
 def printable(text: str) -> str:

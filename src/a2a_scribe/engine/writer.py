@@ -26,6 +26,7 @@ from a2a_scribe.core.records import (
     encode,
 )
 from a2a_scribe.core.statuses import TurnFacts
+from a2a_scribe.errors import TurnEndedError
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
@@ -75,6 +76,8 @@ class Writer:
         self.released = False
         """The node does not own the task any more; what the tail holds is still true."""
         self.broken: Exception | None = None
+        self._closed = False
+        """The turn's end is recorded: nothing more of it may be."""
         self._tools = tools
         self._row = row
         self._scope = caller.scope if row is None else row.scope
@@ -109,6 +112,7 @@ class Writer:
         self.projection.apply(turn)
         self.seq = self.durable_seq = started.seq
         self._open_turn = turn
+        self._closed = False
         self._keep(started)
         if self._row is not None and self._row.seq < started.seq:
             self._total_bytes += len(started.body)
@@ -125,10 +129,13 @@ class Writer:
 
         Raises:
             InvalidAgentResponseError: The event breaks a rule of the lifecycle, or a limit.
+            TurnEndedError: The end of the turn is recorded.
             JournalUnavailableError: The journal was away for too long and the turn is over.
         """
         if self.broken is not None:
             raise self.broken
+        if self._closed:
+            raise TurnEndedError
         now = self._tools.clock.now()
         changes = admit(self.projection, facts, event, now)
         if isinstance(changes, Reply):
@@ -155,11 +162,11 @@ class Writer:
     def end_turn(self, ended: TurnEnded, note: str | None = None) -> None:
         """Records the end of the turn; from here on the journal decides who goes on."""
         self.record(ended, note)
-        self._ends_turn = True
+        self._ends_turn = self._closed = True
 
     def release(self) -> None:
         """Gives the task back, which was claimed without a turn, with what is pending."""
-        self._ends_turn = True
+        self._ends_turn = self._closed = True
         self._tools.notice(self)
 
     def _record(self, change: Change, now: int, note: str | None) -> None:
@@ -273,7 +280,9 @@ class Writer:
                 self._waiters.append((seq, waiter))
 
     def give_up(self, error: Exception) -> None:
-        """Drops what is not durable: nobody reads this projection any more."""
+        """Drops what is not durable: nobody reads this projection any more. Harmless the second time."""
+        if self.broken is not None:
+            return
         self.broken = error
         self.released = True
         self._pending = []

@@ -8,8 +8,10 @@ from a2a.utils.errors import InvalidParamsError
 
 from a2a_scribe.core.records import CallerRecord
 from a2a_scribe.engine.contexts import record_caller
+from a2a_scribe.errors import SettingsError
 from a2a_scribe.handler.guards import check_id
 from a2a_scribe.journal.port import Caller
+from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.types import Scope
 
 
@@ -25,7 +27,13 @@ class Callers:
     """Resolves the callers of one handler."""
 
     def __init__(self, agent: str, owner_resolver: OwnerResolver) -> None:
-        """Takes the agent's name, which is part of every scope."""
+        """Takes the agent's name, which is part of every scope.
+
+        Raises:
+            SettingsError: The name is too long, or has control characters.
+        """
+        if agent and not is_usable(agent):
+            raise SettingsError('agent: the name must have at most 255 characters, and no control characters')
         self._agent = agent
         self._resolve_owner = owner_resolver
 
@@ -46,4 +54,4 @@ class Callers:
 
     def record(self, caller: Caller, context: ServerCallContext) -> CallerRecord:
         """Returns what is recorded of a caller with its message."""
-        return record_caller(context, caller.scope.owner)
+        return record_caller(context, caller.scope.owner, caller.scope.tenant)

@@ -3,7 +3,6 @@
 Each raises the error of the specification and names the field; a request that passes has been changed in nothing.
 """
 
-import unicodedata
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
@@ -17,7 +16,9 @@ from a2a.utils.errors import (
 from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.message import Message as ProtoMessage
 
+from a2a_scribe.protocol.ids import MAX_ID_LENGTH, has_unusable_characters
 from a2a_scribe.protocol.paging import MAX_PAGE_SIZE
+from a2a_scribe.protocol.states import KNOWN
 from a2a_scribe.protocol.types import (
     ListTasksRequest,
     Message,
@@ -25,10 +26,8 @@ from a2a_scribe.protocol.types import (
     TaskPushNotificationConfig,
 )
 
-MAX_ID_LENGTH = 255
-
-UNUSABLE = ('Cc', 'Cs')
-"""Categories of characters that no id may have: control characters, and surrogates, which no database takes."""
+LAST_SECOND = 253_402_300_799
+"""The end of the year 9999, the last moment of a protobuf timestamp."""
 
 UrlValidator = Callable[[str], Awaitable[bool]]
 
@@ -63,7 +62,7 @@ def check_id(field: str, value: str) -> None:
     """Refuses an id that is empty, too long, or has characters that cannot be stored. Raises: InvalidParamsError."""
     if not value or len(value) > MAX_ID_LENGTH:
         raise InvalidParamsError(f'{field} must have 1 to {MAX_ID_LENGTH} characters')
-    if not value.isprintable() and any(unicodedata.category(character) in UNUSABLE for character in value):
+    if has_unusable_characters(value):
         raise InvalidParamsError(f'{field} must not have control characters or halves of characters')
 
 
@@ -79,6 +78,12 @@ def check_list(params: ListTasksRequest) -> None:
         check_history_length(params.history_length)
     if params.HasField('page_size') and not 1 <= params.page_size <= MAX_PAGE_SIZE:
         raise InvalidParamsError(f'pageSize must be 1 to {MAX_PAGE_SIZE}')
+    if params.context_id:
+        check_id('contextId', params.context_id)
+    if params.status and params.status not in KNOWN:
+        raise InvalidParamsError('status is not a state of a task')
+    if abs(params.status_timestamp_after.seconds) > LAST_SECOND:
+        raise InvalidParamsError('statusTimestampAfter is out of range')
 
 
 def check_streaming(card: AgentCard) -> None:
@@ -121,7 +126,7 @@ async def check_config(config: TaskPushNotificationConfig, validator: UrlValidat
         ('authentication.scheme', authentication.scheme),
         ('authentication.credentials', authentication.credentials),
     ):
-        if any(unicodedata.category(character) == 'Cc' for character in value):
+        if has_unusable_characters(value):
             raise InvalidParamsError(f'taskPushNotificationConfig.{field} must not have control characters')
     if config.HasField('authentication') and not authentication.scheme:
         raise InvalidParamsError('taskPushNotificationConfig.authentication.scheme is empty')

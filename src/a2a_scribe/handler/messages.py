@@ -158,6 +158,7 @@ class Messages:
         task = None if stored is None else stored.projection.to_task()
         request_context = await self._build_context(given, context, task)
         request = _copy(given)
+        request.configuration.ClearField('task_push_notification_config')  # a config has its own place, and secrets
         request.message.task_id = request_context.task_id or given.message.task_id
         request.message.context_id = request_context.context_id or given.message.context_id
         guards.check_id('the task id of the request context', request.message.task_id)

@@ -231,7 +231,7 @@ class ForeignJournal:
         kept = _Kept(without_owner(row), records, sum(len(record.body) for record in records), digest)
         self._kept[task_id] = kept
         self._kept_bytes += kept.size
-        while self._kept_bytes > KEPT_BYTES:
+        while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
             _, oldest = self._kept.popitem(last=False)
             self._kept_bytes -= oldest.size
 

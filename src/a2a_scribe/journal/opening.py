@@ -50,7 +50,7 @@ def _make_engine(url: str) -> AsyncEngine:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise SettingsError(f'database: {url!r} is not a database URL') from None
+        raise SettingsError(f'database: what begins with {url[:10]!r} is not a database URL') from None
     safe = parsed.render_as_string(hide_password=True)
     driver = DRIVERS.get(parsed.get_backend_name())
     if driver is None:

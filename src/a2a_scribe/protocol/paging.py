@@ -42,6 +42,13 @@ def decode_token(token: str) -> PagePosition | None:
         status_time, task_id = value
     except (binascii.Error, ValueError, TypeError, RecursionError):
         raise InvalidParamsError('pageToken is not valid') from None
-    if type(status_time) is not int or not -(2**63) <= status_time < 2**63 or not isinstance(task_id, str):
+    if type(status_time) is not int or not -(2**63) <= status_time < 2**63:
+        raise InvalidParamsError('pageToken is not valid')
+    if not isinstance(task_id, str) or not _can_be_asked_for(task_id):
         raise InvalidParamsError('pageToken is not valid')
     return PagePosition(status_time, task_id)
+
+
+def _can_be_asked_for(task_id: str) -> bool:
+    """Whether every database takes the text as a parameter."""
+    return '\0' not in task_id and task_id.encode('utf-8', 'ignore').decode() == task_id

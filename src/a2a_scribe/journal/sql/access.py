@@ -6,6 +6,7 @@ pool. A call into SQLite's thread is shielded and awaited, never abandoned: the 
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -15,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.errors import JournalBusyError
 from a2a_scribe.journal.sql.dialects import (
     DATABASE_ERRORS,
+    cause_of,
     check_dialect,
     is_sqlite,
     shares_one_connection,
@@ -133,7 +135,7 @@ class Access:
             async with asyncio.timeout(self._deadline):
                 return await errand
         except DATABASE_ERRORS as error:
-            raise translate(error) from error
+            raise translate(error) from cause_of(error)
 
 
 async def _to_its_end(errand: Awaitable[T]) -> T:
@@ -142,8 +144,9 @@ async def _to_its_end(errand: Awaitable[T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        if not task.done():
-            await asyncio.wait([task])
+        while not task.done():
+            with suppress(asyncio.CancelledError):  # some cancel again at every turn of the loop
+                await asyncio.wait([task])
         if not task.cancelled():
             task.exception()
         raise

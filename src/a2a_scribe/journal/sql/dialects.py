@@ -75,6 +75,11 @@ def translate(error: Exception) -> EnvironmentFault:
     return fault(f'{type(error).__name__}: {_first_line(error)}')
 
 
+def cause_of(error: Exception) -> BaseException | None:
+    """Returns the driver's own error: SQLAlchemy's also tells the values of the statement, which may be secret."""
+    return error.orig if isinstance(error, DBAPIError) else error
+
+
 def _is_refused(error: DBAPIError) -> bool:
     original: object = error.orig
     while original is not None:
@@ -98,5 +103,5 @@ def _first_line(error: Exception) -> str:
     return str(cause).partition('\n')[0]
 
 
-DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError)
+DATABASE_ERRORS = (SQLAlchemyError, sqlite3.Error, OSError, TimeoutError, OverflowError, UnicodeError)
 """What drivers and pools raise."""

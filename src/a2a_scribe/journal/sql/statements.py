@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import BindParameter, Delete, Insert, Select, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
+from a2a_scribe.core.records import TURN_STARTED
 from a2a_scribe.journal.sql.tables import Tables, tables_of
 
 TASK_COLUMNS = (
@@ -53,6 +55,8 @@ class Statements:
     delete_inbox_of: Delete
     inbox_row_of_turn: Select[Any]
     read_configs: Select[Any]
+    put_config_in_sqlite: Insert
+    put_config_in_postgresql: Insert
     insert_configs: Insert
     delete_config: Delete
     delete_task: tuple[Delete, ...]
@@ -82,9 +86,15 @@ def statements_of(prefix: str) -> Statements:
             .limit(bindparam('the_limit'))
         ),
         waiting=(
-            select(inbox.c.id, inbox.c.task_id, inbox.c.body).where(inbox.c.task_id.in_(ids)).order_by(inbox.c.id)
+            select(inbox.c.id, inbox.c.task_id, inbox.c.body)
+            .where(inbox.c.task_id.in_(ids), inbox.c.kind == TURN_STARTED)
+            .order_by(inbox.c.id)
         ),
-        count_waiting=select(func.count()).select_from(inbox).where(inbox.c.task_id == bindparam('the_id')),
+        count_waiting=(
+            select(func.count())
+            .select_from(inbox)
+            .where(inbox.c.task_id == bindparam('the_id'), inbox.c.kind == TURN_STARTED)
+        ),
         insert_inbox=insert(inbox).values(
             {column.name: bindparam(column.name) for column in inbox.c if column.name != 'id'}
         ),
@@ -94,6 +104,8 @@ def statements_of(prefix: str) -> Statements:
         read_configs=(
             select(configs.c.body).where(configs.c.task_id == bindparam('the_id')).order_by(configs.c.config_id)
         ),
+        put_config_in_sqlite=_put_config(sqlite.insert(configs)),
+        put_config_in_postgresql=_put_config(postgresql.insert(configs)),
         insert_configs=insert(configs),
         delete_config=delete(configs).where(
             configs.c.task_id == bindparam('the_id'), configs.c.config_id == bindparam('the_config')
@@ -134,6 +146,13 @@ def _update(tables: Tables, names: list[str]) -> Update:
         .where(tables.tasks.c.id == bindparam('the_id'))
         .values({name: bindparam(f'new_{name}') for name in names})
     )
+
+
+def _put_config(statement: sqlite.Insert | postgresql.Insert) -> Insert:
+    """Makes or replaces a config, which then has delivered nothing yet."""
+    key = {'task_id', 'config_id'}
+    changed = {column.name: column for column in statement.excluded if column.name not in key}
+    return statement.on_conflict_do_update(index_elements=sorted(key), set_=changed)
 
 
 def _delete_task(tables: Tables) -> tuple[Delete, ...]:

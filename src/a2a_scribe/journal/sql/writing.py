@@ -78,7 +78,7 @@ class GroupWriter:
 
     async def _lock(self) -> None:
         judged = {write.task_id for write in self._group.writes if isinstance(write, Accept | Claim)}
-        if not self._running.is_sqlite and (judged or any(map(_looks_at_inbox, self._group.appends))):
+        if not self._running.is_sqlite and (judged or _touches_in_several_steps(self._group.appends)):
             judged |= {append.row.task_id for append in self._group.appends if not append.born}
         if judged:
             found = await self._running.rows(self._statements.lock_tasks, {'task_ids': sorted(judged)})
@@ -93,11 +93,15 @@ class GroupWriter:
                 await self._note_claim(result)
                 return result
             case PutConfig(caller, config):
-                await self._drop_config(config.task_id, config.id)
-                await self._running.change(self._statements.insert_configs, rows.config_values(config, caller.scope, 0))
+                await self._put_config(rows.config_values(config, caller.scope, 0))
             case DropConfig(task_id, config_id):
                 await self._drop_config(task_id, config_id)
         return Done()
+
+    async def _put_config(self, values: dict[str, object]) -> None:
+        statements = self._statements
+        one = statements.put_config_in_sqlite if self._running.is_sqlite else statements.put_config_in_postgresql
+        await self._running.change(one, values)
 
     async def _drop_config(self, task_id: str, config_id: str) -> None:
         key = {'the_id': task_id, 'the_config': config_id}
@@ -184,3 +188,9 @@ class GroupWriter:
 def _looks_at_inbox(append: Append) -> bool:
     """Whether messages may wait that this append has to start or to refuse."""
     return not append.born and (append.ends_turn or append.row.state in TERMINAL)
+
+
+def _touches_in_several_steps(appends: list[Append]) -> bool:
+    """Whether rows are touched by more than one statement, so that their order has to be made sure before."""
+    moved = [append for append in appends if not append.born]
+    return any(map(_looks_at_inbox, moved)) or len({append.snapshot is None for append in moved}) > 1
