@@ -1,0 +1,1 @@
+"""Protobuf to JSON and back, compiled from descriptors; its front is `protocol.json`."""

@@ -1,0 +1,91 @@
+"""Protobuf messages to JSON and back: the front of the codec.
+
+Equal to `google.protobuf.json_format` with its default options on the way out. On the way in it is stricter, as A2A
+asks: an enum value must be known, nothing is given twice, and every error names its field. Transports and webhooks call
+it.
+"""
+
+from typing import Any, TypeVar
+
+import orjson
+from google.protobuf.message import DecodeError, EncodeError, Message
+
+from a2a_scribe.protocol.codec.decoding import Body, decoder
+from a2a_scribe.protocol.codec.encoding import Defaults, reader
+from a2a_scribe.protocol.codec.encoding_values import Reader
+from a2a_scribe.protocol.codec.errors import InvalidJsonError, UnencodableError
+
+AnyMessage = TypeVar('AnyMessage', bound=Message)
+
+
+class _Readers(dict[type[Message], Reader]):
+    """The encoders used so far, by the class of messages: quicker to ask than for its descriptor."""
+
+    def __missing__(self, kind: type[Message]) -> Reader:
+        made = self[kind] = reader(kind.DESCRIPTOR)
+        return made
+
+
+class _Decoders(dict[type[Message], Body]):
+    """The decoders used so far."""
+
+    def __missing__(self, kind: type[Message]) -> Body:
+        made = self[kind] = decoder(kind.DESCRIPTOR)
+        return made
+
+
+READERS, DECODERS = _Readers(), _Decoders()
+
+
+def to_dict(message: Message, *, defaults: Defaults = 'omit') -> Any:
+    """Returns a message as plain dictionaries and lists.
+
+    Raises:
+        UnencodableError: It holds a number or a timestamp that JSON cannot express, or is nested too deeply.
+    """
+    try:
+        data = message.SerializeToString()
+        read = READERS[type(message)] if defaults == 'omit' else reader(message.DESCRIPTOR, defaults)
+        return read(data, 0, len(data))
+    except (EncodeError, RecursionError):
+        raise UnencodableError('The message is nested too deeply.') from None
+
+
+def to_bytes(message: Message, *, defaults: Defaults = 'omit') -> bytes:
+    """Returns a message as JSON text.
+
+    Raises:
+        UnencodableError: As for `to_dict`.
+    """
+    try:
+        return orjson.dumps(to_dict(message, defaults=defaults))
+    except orjson.JSONEncodeError:
+        raise UnencodableError('The message is nested too deeply.') from None
+
+
+def from_dict(value: object, kind: type[AnyMessage]) -> AnyMessage:
+    """Returns the message that parsed JSON describes.
+
+    Raises:
+        InvalidJsonError: It does not describe one.
+    """
+    try:
+        return kind.FromString(DECODERS[kind](value))
+    except (DecodeError, RecursionError):
+        raise InvalidJsonError('', 'is nested too deeply') from None
+
+
+def from_bytes(text: bytes | bytearray | memoryview | str, kind: type[AnyMessage]) -> AnyMessage:
+    """Returns the message that JSON text describes.
+
+    Raises:
+        InvalidJsonError: The text is not JSON or does not describe one.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidJsonError('', f'must be JSON: {error}') from None
+    return from_dict(value, kind)
+
+
+__all__ = ['Defaults', 'InvalidJsonError', 'UnencodableError', 'from_bytes', 'from_dict', 'to_bytes', 'to_dict']
