@@ -1,0 +1,126 @@
+"""Groups whose answer is lost."""
+
+from typing import Final
+
+from a2a_scribe.journal.port import DropConfig, Group, Write
+from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
+from a2a_scribe.testing.contract.scenes import born, config_of, put
+from a2a_scribe.testing.journal_driver import ScriptedNode, ScriptedTask
+
+TASK_IDS: Final = ('task', 'parked', 'free')
+
+
+async def lose_birth(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = ScriptedTask(node, 'task')
+    return node.group([task.birth(task.chunk('text'), configs=(config_of('task', 'config'),))])
+
+
+async def lose_birth_with_end(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = ScriptedTask(node, 'task')
+    return node.group([task.birth(task.status(COMPLETED), ends_turn=True, snapshot=True)])
+
+
+async def lose_append(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'task')
+    return node.group([task.append(task.chunk('text'), snapshot=True)])
+
+
+async def lose_release(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'task')
+    return node.group([task.end(task.status(INPUT_REQUIRED))])
+
+
+async def lose_end_of_task(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'task')
+    await other.commit(writes=[task.accept('turn 2')])
+    return node.group([task.end(task.status(FAILED))])
+
+
+async def lose_next_turn(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'task')
+    await other.commit(writes=[task.accept('turn 2'), task.accept('turn 3')])
+    return node.group([task.end(task.status(INPUT_REQUIRED))])
+
+
+async def lose_next_turn_of_same_group(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'task')
+    return node.group([task.end()], [task.accept('turn 2'), task.accept('turn 3')])
+
+
+async def lose_claim_by_message(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task, free = await born(node, 'parked', parked=True), await born(node, 'free', parked=True)
+    return node.group(writes=[task.accept('turn 2'), task.accept('turn 3'), free.accept('another')])
+
+
+async def lose_claim(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'parked', parked=True)
+    return node.group(writes=[task.claim()])
+
+
+async def lose_second_claim(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'parked', parked=True)
+    return node.group(writes=[task.claim(), task.claim(), task.accept('turn 2')])
+
+
+async def lose_claim_of_others(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(other, 'task')
+    return node.group(writes=[task.claim()])
+
+
+async def lose_queued(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(other, 'task')
+    return node.group(writes=[task.accept('turn 2')])
+
+
+async def lose_refusals(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task, free = await born(other, 'task'), await born(node, 'free', COMPLETED, parked=True)
+    parked = await born(node, 'parked', parked=True)
+    stranger = ScriptedTask(node, 'stranger')
+    writes: list[Write] = [
+        task.accept('turn 2', limit=1),
+        task.accept('turn 3', limit=1),
+        free.accept('another'),
+        parked.accept('late', expected=1),
+        stranger.accept('strange'),
+        free.claim(),
+    ]
+    return node.group(writes=writes)
+
+
+async def lose_configs(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'task')
+    return node.group(writes=[put(task, 'a'), DropConfig('task', 'b')])
+
+
+async def lose_everything(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task, parked, free = await born(node, 'task'), await born(node, 'parked', parked=True), ScriptedTask(node, 'free')
+    appends = [task.end(task.chunk('last')), free.birth(free.status(WORKING))]
+    return node.group(appends, [task.accept('turn 2'), parked.accept('turn of parked'), put(parked, 'config')])
+
+
+async def lose_nothing(node: ScriptedNode, other: ScriptedNode) -> Group:
+    return node.group()
+
+
+LOST: Final = {
+    make.__name__.removeprefix('lose_').replace('_', ' '): make
+    for make in (
+        lose_birth,
+        lose_birth_with_end,
+        lose_append,
+        lose_release,
+        lose_end_of_task,
+        lose_next_turn,
+        lose_next_turn_of_same_group,
+        lose_claim_by_message,
+        lose_claim,
+        lose_second_claim,
+        lose_claim_of_others,
+        lose_queued,
+        lose_refusals,
+        lose_configs,
+        lose_everything,
+        lose_nothing,
+    )
+}
+"""Makers of a group that is written and of whose answer nobody hears."""
