@@ -26,6 +26,7 @@ from a2a_scribe.core.records import (
     encode,
 )
 from a2a_scribe.core.statuses import TurnFacts
+from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
@@ -93,8 +94,7 @@ class Writer:
         self._snapshot_bytes = 0 if stored is None else stored.snapshot_bytes
         self._bytes_since_snapshot = 0
         self._snapshot_due = False
-        self._tail: list[Record] = []
-        self._tail_bytes = 0
+        self._tail = Tail(tools.settings)
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     # -- turns
@@ -113,7 +113,7 @@ class Writer:
         self.seq = self.durable_seq = started.seq
         self._open_turn = turn
         self._closed = False
-        self._keep(started)
+        self._tail.keep(started)
         if self._row is not None and self._row.seq < started.seq:
             self._total_bytes += len(started.body)
         return turn
@@ -193,7 +193,7 @@ class Writer:
         self._undurable_bytes += len(body)
         self._total_bytes += len(body)
         self._bytes_since_snapshot += len(body)
-        self._keep(record)
+        self._tail.keep(record)
 
     def _refuse_if_too_large(self, change: Change) -> None:
         settings = self._tools.settings
@@ -257,7 +257,7 @@ class Writer:
 
     def committed(self, append: Append, result: AppendResult) -> None:
         """Notes that `append` is durable; waiting executors go on after the readers have been woken."""
-        self._trim(self.durable_seq)
+        self._tail.trim(self.durable_seq)
         self._row = append.row
         self.durable_seq = append.row.seq
         self._undurable_bytes -= sum(len(record.body) for record in append.records)
@@ -286,7 +286,7 @@ class Writer:
         self.broken = error
         self.released = True
         self._pending = []
-        del self._tail[max(0, len(self._tail) - (self.seq - self.durable_seq)) :]
+        self._tail.forget_after(self.durable_seq)
         self.let_go_on()
 
     # -- back-pressure
@@ -319,12 +319,7 @@ class Writer:
 
     def durable_after(self, position: int, limit: int) -> list[Record] | None:
         """Returns durable records after `position` from the tail, `None` when it does not reach back so far."""
-        if position >= self.durable_seq:
-            return []
-        if not self._tail or self._tail[0].seq > position + 1:
-            return None
-        start = position + 1 - self._tail[0].seq
-        return self._tail[start : start + min(limit, self.durable_seq - position)]
+        return self._tail.after(position, self.durable_seq, limit)
 
     @property
     def is_settled(self) -> bool:
@@ -335,19 +330,3 @@ class Writer:
     def state(self) -> TaskState | None:
         """The state of the task, durable or not; `None` before it exists."""
         return None if self.projection is None else self.projection.state
-
-    def _keep(self, record: Record) -> None:
-        self._tail.append(record)
-        self._tail_bytes += len(record.body)
-
-    def _trim(self, durable: int) -> None:
-        """Drops old records of the tail. `durable` is from the commit before, so that readers find the newest here."""
-        settings = self._tools.settings
-        surplus = 0
-        for record in self._tail:
-            over = len(self._tail) - surplus > settings.tail_records or self._tail_bytes > settings.tail_bytes
-            if not over or record.seq > durable:
-                break
-            self._tail_bytes -= len(record.body)
-            surplus += 1
-        del self._tail[:surplus]
