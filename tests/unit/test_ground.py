@@ -158,7 +158,7 @@ def test_states_have_names_known_or_not() -> None:
 
 
 @quick
-@given(st.integers(-(2**63), 2**63 - 1), st.text(st.characters(exclude_categories=('Cs',), exclude_characters='\0')))
+@given(st.integers(-(2**63), 2**63 - 1), st.text(st.characters(codec='utf-8', exclude_characters='\0')))
 def test_a_page_token_round_trips(status_time: int, task_id: str) -> None:
     token = encode_token(PagePosition(status_time, task_id))
     assert token.isascii()
