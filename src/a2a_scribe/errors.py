@@ -18,6 +18,10 @@ class CallerError(ScribeError):
     """The caller asked for something that cannot be done."""
 
 
+class CallerGoneError(CallerError):
+    """Nobody waits for the answer any more."""
+
+
 class TaskConflictError(CallerError):
     """The task cannot be replaced now: a turn is open, it has ended, or it is another owner's."""
 

@@ -7,37 +7,35 @@ with it: it is open before the first request is read and is closed after the las
 import asyncio
 import importlib
 import importlib.util
-import inspect
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from socket import socket
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
-from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder
+from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder, SimpleRequestContextBuilder
 from a2a.server.context import ServerCallContext
 from a2a.server.owner_resolver import OwnerResolver
-from a2a.server.routes import (
-    ServerCallContextBuilder,
-    create_agent_card_routes,
-    create_jsonrpc_routes,
-    create_rest_routes,
-)
+from a2a.server.routes import ServerCallContextBuilder
 from a2a.server.tasks import PushNotificationConfigStore, PushNotificationSender, TaskStore
 from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.constants import TransportProtocol
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Mount, Route
 
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
 from a2a_scribe.settings import Settings, UnfinishedPolicy
-from a2a_scribe.transport.agent_card import complete_card, http_interfaces
-from a2a_scribe.transport.grpc import GrpcServer
-from a2a_scribe.transport.http import address, listen, reachable, serve_http
+from a2a_scribe.transport.agent_card import CARD_PATH, CardEndpoint, complete_card, http_interfaces
+from a2a_scribe.transport.calls import Wire
+from a2a_scribe.transport.grpc import ContextBuilder
+from a2a_scribe.transport.grpc_serving import GrpcServer
+from a2a_scribe.transport.jsonrpc import JsonRpcEndpoint
+from a2a_scribe.transport.listening import address, listen, reachable, serve_http
+from a2a_scribe.transport.rest import RestApp, not_found
 
 DEFAULT_DATABASE = 'sqlite+aiosqlite:///a2a-scribe.db'
 DEFAULT_URL = 'http://127.0.0.1:8000'
@@ -106,17 +104,15 @@ def create_app(
         raise SettingsError(f'executor: give an instance, not the class {executor.__name__}')
     if not isinstance(agent_card, AgentCard):
         raise SettingsError(f'agent_card must be an AgentCard, not {type(agent_card).__name__}')
-    card = complete_card(agent_card, http_interfaces(url, rpc_path, rest_prefix))
+    interfaces = http_interfaces(url, rpc_path, rest_prefix)
+    card = complete_card(agent_card, interfaces)
+    if (extended := options.get('extended_agent_card')) is not None:
+        options['extended_agent_card'] = complete_card(extended, interfaces)
     store = open_store(database)
     settings = settings or Settings.from_environment()
-    handler = DefaultRequestHandler(
-        executor,
-        store,
-        card,
-        failure_answer='task',
-        settings=settings,
-        **options,
-    )
+    options.setdefault('request_context_builder', SimpleRequestContextBuilder(True, store))
+    options.setdefault('validate_input_modes', True)
+    handler = DefaultRequestHandler(executor, store, card, failure_answer='task', settings=settings, **options)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -128,22 +124,53 @@ def create_app(
             if isinstance(database, str) and isinstance(store, DatabaseTaskStore):
                 await store.engine.dispose()
 
-    served = [*routes, *create_agent_card_routes(card)]
-    if rpc_path is not None:
-        served += create_jsonrpc_routes(handler, rpc_path, context_builder, **_patience(settings))
-    if rest_prefix is not None:
-        # Last: the paths of tenants match nearly everything.
-        served += create_rest_routes(handler, context_builder, path_prefix=rest_prefix, **_patience(settings))
-    app = Starlette(routes=served, lifespan=lifespan)
+    wire = Wire(handler, card, settings, context_builder)
+    app = Starlette(routes=[*routes, *_routes(wire, rpc_path, rest_prefix)], lifespan=lifespan)
+    app.router.redirect_slashes = False
+    app.router.default = not_found
     app.state.handler = handler
+    app.state.wire = wire
     return app
 
 
-def _patience(settings: Settings) -> dict[str, Any]:
-    """Lets open streams live until turns are drained, where the installed `a2a-sdk` can do that."""
-    if 'shutdown_grace_period' not in inspect.signature(create_jsonrpc_routes).parameters:
-        return {}
-    return {'shutdown_grace_period': settings.drain_deadline + settings.cancel_grace}
+def _routes(wire: Wire, rpc_path: str | None, rest_prefix: str | None) -> list[BaseRoute]:
+    """Returns the routes of the protocol; those of HTTP+JSON last, because theirs below tenants match nearly all."""
+    routes: list[BaseRoute] = [Route(CARD_PATH, CardEndpoint(wire.card, wire.settings.card_max_age))]
+    if rpc_path is not None:
+        endpoint = JsonRpcEndpoint(wire)
+        paths = {rpc_path, rpc_path.rstrip('/') or '/', rpc_path.rstrip('/') + '/'}
+        routes += [Route(path, endpoint) for path in sorted(paths)]
+    if rest_prefix is not None:
+        routes.append(Mount(rest_prefix, app=RestApp(wire)))
+    return routes
+
+
+@asynccontextmanager
+async def serve_grpc(
+    app: Starlette,
+    host: str = '127.0.0.1',
+    port: int = 0,
+    *,
+    context_builder: ContextBuilder | None = None,
+) -> AsyncIterator[int]:
+    """Serves the agent of an app over gRPC too, on the running loop; gives the port.
+
+    Args:
+        app: Made by `create_app`; open while this is.
+        host: The address to listen on.
+        port: The port; 0 takes a free one.
+        context_builder: Turns gRPC's context of a call into a call context (who calls).
+
+    Raises:
+        SettingsError: The port is taken, or gRPC is not installed.
+    """
+    wire: Wire = app.state.wire
+    server = GrpcServer(host, port, wire.settings.request_bytes)
+    await server.start(wire, context_builder)
+    try:
+        yield server.port
+    finally:
+        await server.stop(wire.settings.cancel_grace)
 
 
 def _check_paths(rpc_path: str | None, rest_prefix: str | None) -> None:
@@ -153,7 +180,7 @@ def _check_paths(rpc_path: str | None, rest_prefix: str | None) -> None:
         raise SettingsError(f"rest_prefix must begin with '/' and not end with it, not {rest_prefix!r}")
 
 
-def serve(
+def serve(  # noqa: PLR0913 - each is a choice of its own
     executor: AgentExecutor,
     agent_card: AgentCard,
     database: Database = DEFAULT_DATABASE,
@@ -161,6 +188,8 @@ def serve(
     host: str = '127.0.0.1',
     port: int = 8000,
     grpc_port: int | None = None,
+    grpc_in_card: bool = False,
+    grpc_context_builder: ContextBuilder | None = None,
     url: str | None = None,
     on_ready: Callable[[str], None] | None = None,
     **options: Unpack[AppOptions],
@@ -169,11 +198,14 @@ def serve(
 
     Args:
         executor: The agent.
-        agent_card: As for `create_app`; a gRPC interface is added too where there is one.
+        agent_card: As for `create_app`.
         database: As for `create_app`.
         host: The address to listen on.
         port: The port for HTTP; 0 takes a free one.
         grpc_port: The port for gRPC, which is served only if this is given; 0 takes a free one.
+        grpc_in_card: Whether the gRPC interface is added to a card that names none. Some clients refuse a card with
+            an interface whose URL is only host and port, as gRPC's is.
+        grpc_context_builder: Turns gRPC's context of a call into a call context (who calls).
         url: Where clients reach the server, if not at the address that it listens on.
         on_ready: Called with the URL once clients can connect.
         **options: Further arguments of `create_app`.
@@ -188,14 +220,14 @@ def serve(
         place = url or f'http://{address(reachable(host), listener.getsockname()[1])}'
         interfaces = http_interfaces(place, options.get('rpc_path', '/'), options.get('rest_prefix', ''))
         async with AsyncExitStack() as stack:
-            grpc = None if grpc_port is None else GrpcServer(host, grpc_port)
-            if grpc is not None:
+            grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings.request_bytes)
+            if grpc is not None and grpc_in_card:
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
             app = create_app(executor, complete_card(agent_card, interfaces), database, url=place, **options)
             await stack.enter_async_context(app.router.lifespan_context(app))
             handler: DefaultRequestHandler = app.state.handler
             if grpc is not None:
-                await grpc.start(handler)
+                await grpc.start(app.state.wire, grpc_context_builder)
                 stack.push_async_callback(grpc.stop, settings.cancel_grace)
             patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
             await serve_http(app, listener, patience, lambda: on_ready(place) if on_ready else None, handler.aclose)

@@ -66,6 +66,15 @@ class Settings:
     poll_interval: float = 1.0
     """Seconds after which a reader looks into the journal without having been woken."""
 
+    request_bytes: int = 60_000_000
+    """Bytes that the body of one request may have."""
+    stream_keep_alive: float = 15.0
+    """Seconds of silence after which a stream sends a comment; looked at once per `poll_interval`."""
+    stream_retry: float = 1.0
+    """Seconds after which clients of event streams are told to connect again when the connection broke."""
+    card_max_age: float = 300.0
+    """Seconds for which clients may keep the agent card without asking whether it has changed."""
+
     def __post_init__(self) -> None:
         """Refuses what cannot work.
 

@@ -243,12 +243,14 @@ async def test_a_slow_reader_holds_nobody_up_and_misses_nothing() -> None:
     async with running(agent, settings=Settings(tail_records=10, tail_bytes=500)) as site:
         begun = await site.begin_task()
         slow = site.engine.subscribe(begun.id, site.caller())
-        seen: list[Event] = [await anext(slow)]
+        seen = await anext(slow)
         agent.open('gate')
         await site.left_memory()
         assert (await site.get(begun.id)).status.state == COMPLETED
-        seen += [event async for event in slow]
-        assert chunks_of(seen) == [str(number) for number in range(400)]
+        async for batch in slow:
+            seen += batch
+        assert [item.seq for item in seen] == sorted({item.seq for item in seen})
+        assert chunks_of([item.event for item in seen]) == [str(number) for number in range(400)]
 
 
 async def test_a_reader_that_was_woken_by_nobody_looks_for_itself() -> None:
@@ -286,8 +288,9 @@ async def test_events_after_a_record_that_was_seen() -> None:
         done = await site.send()
         await site.left_memory()
         for after in range(len(await site.records(done.id))):
-            events = [event async for event in site.engine.subscribe(done.id, site.caller(), after)]
-            assert chunks_of([event for event in events if not isinstance(event, Task)]) == [
+            shown = [item async for batch in site.engine.subscribe(done.id, site.caller(), after) for item in batch]
+            assert [item.seq for item in shown] == list(range(max(after, 1) + 1, 7))
+            assert chunks_of([item.event for item in shown if item.kind == 'artifact_update']) == [
                 str(number) for number in range(max(0, after - 2), 3)
             ]
 

@@ -148,16 +148,16 @@ BAD_CONFIGS = {
 @pytest.mark.parametrize(('config', 'field'), BAD_CONFIGS.values(), ids=BAD_CONFIGS)
 async def test_a_bad_push_config_is_refused(config: TaskPushNotificationConfig, field: str) -> None:
     with pytest.raises(InvalidParamsError, match=field):
-        await guards.check_config(config, None)
+        await guards.check_config('', config, None)
 
 
 async def test_the_users_validator_has_the_last_word_on_urls() -> None:
     async def only_ours(url: str) -> bool:
         return url == URL
 
-    await guards.check_config(TaskPushNotificationConfig(url=URL), only_ours)
-    with pytest.raises(InvalidParamsError, match='URL'):
-        await guards.check_config(TaskPushNotificationConfig(url='https://theirs.example'), only_ours)
+    await guards.check_config('', TaskPushNotificationConfig(url=URL), only_ours)
+    with pytest.raises(InvalidParamsError, match=r'at\.url'):
+        await guards.check_config('at.', TaskPushNotificationConfig(url='https://theirs.example'), only_ours)
 
 
 SECRET = 'postgresql://user:secret@host'
@@ -179,7 +179,7 @@ def test_our_errors_reach_clients_as_those_of_the_specification(
     error: ScribeError, kind: type[A2AError], retryable: bool
 ) -> None:
     told = as_a2a_error(error)
-    assert type(told) is kind
+    assert isinstance(told, kind)
     assert 'secret' not in str(told)
     assert bool(told.data and told.data.get('retryable')) == retryable
     with pytest.raises(kind) as caught, a2a_errors():

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 
 from a2a_scribe.protocol.types import (
+    Event,
     Message,
     SendMessageRequest,
     Task,
@@ -29,9 +30,6 @@ HISTORY: Final = 'history'
 REPLACED: Final = 'replaced'
 TURN_STARTED: Final = 'turn_started'
 TURN_ENDED: Final = 'turn_ended'
-
-SHOWN: Final = frozenset({TASK, STATUS, ARTIFACT, REPLACED})
-"""The kinds that clients see as events."""
 
 
 class Record(NamedTuple):
@@ -178,6 +176,48 @@ def decode_turn_started(body: bytes) -> TurnStarted:
     return TurnStarted(
         TurnId(head['turn_id']), CallerRecord(**caller), SendMessageRequest.FromString(rest), head['attempt']
     )
+
+
+EventKind = Literal['task', 'message', 'status_update', 'artifact_update']
+"""What an event is, by the name of its member in a `StreamResponse` (A2A 1.0, section 3.2.3)."""
+
+
+class Shown(NamedTuple):
+    """An event as readers see it, in protobuf's binary form: it is read from the journal and sent on as it is."""
+
+    seq: int | None
+    """Its place in the journal; a direct Message has none."""
+    kind: EventKind
+    body: bytes
+
+    @property
+    def event(self) -> Event:
+        """The event itself, made anew."""
+        return EVENT_TYPES[self.kind].FromString(self.body)
+
+
+EVENT_TYPES: Final[dict[EventKind, type[Event]]] = {
+    'task': Task,
+    'message': Message,
+    'status_update': TaskStatusUpdateEvent,
+    'artifact_update': TaskArtifactUpdateEvent,
+}
+
+SHOWN: Final[dict[str, EventKind]] = {
+    TASK: 'task',
+    REPLACED: 'task',
+    STATUS: 'status_update',
+    ARTIFACT: 'artifact_update',
+}
+"""The kinds of records that clients see, and what each shows."""
+
+
+def shown(record: Record) -> Shown | None:
+    """Returns what readers see of a record, `None` for what is not theirs."""
+    kind = SHOWN.get(record.kind)
+    if kind is None or record.body[:1] != VERSION:
+        return None
+    return Shown(record.seq, kind, record.body[1:])
 
 
 def shown_event(record: Record) -> TaskEvent | None:

@@ -8,18 +8,18 @@ import asyncio
 import logging
 
 from a2a.server.agent_execution import RequestContext
-from a2a.server.context import ServerCallContext
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 
 from a2a_scribe.core.records import CallerRecord, TurnStarted
 from a2a_scribe.core.statuses import TurnFacts
 from a2a_scribe.engine.latch import Latch
+from a2a_scribe.engine.orders import CancelOrder
 from a2a_scribe.engine.registry import LiveTask
 from a2a_scribe.engine.session import Session
 from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import AgentFault, JournalUnavailableError
-from a2a_scribe.journal.port import Caller, Claim, Claimed, Refused, StoredTask, WriteResult
+from a2a_scribe.journal.port import Claim, Claimed, Refused, StoredTask, WriteResult
 from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.states import CANCELED, TERMINAL, name_of
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Task, TaskState, TurnId
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 ATTEMPTS = 20
 
 
-async def cancel(session: Session, task_id: str, caller: Caller, context: ServerCallContext) -> Task:
+async def cancel(session: Session, order: CancelOrder) -> Task:
     """Cancels a task and returns it.
 
     Raises:
@@ -37,21 +37,22 @@ async def cancel(session: Session, task_id: str, caller: Caller, context: Server
         TaskNotCancelableError: The task has ended, or ended otherwise before the cancel.
         JournalUnavailableError: The cancel could not be recorded.
     """
+    task_id = order.task_id
     if not is_usable(task_id):
         raise TaskNotFoundError
     for _ in range(ATTEMPTS):
-        stored = await session.parts.journal.read_task(task_id, caller)
+        stored = await session.parts.journal.read_task(task_id, order.caller)
         if stored is None:
             raise TaskNotFoundError
         if stored.row.state in TERMINAL:
             raise TaskNotCancelableError(f'Task {task_id} has ended as {name_of(stored.row.state)}')
         live = session.registry.get(task_id)
         if live is None and stored.row.node is None:
-            live = await _claim(session, stored, caller, context)
+            live = await _claim(session, stored, order)
         if live is not None and (live.turn is None or live.turn.ended) and live.cancelling is None:
             await live.writer.wait_for_room()
         elif live is not None and live.turn is not None:
-            task = await _join(session, live, live.turn, context)
+            task = await _join(session, live, live.turn, order)
             if task is not None:
                 return task
         elif stored.row.node is not None and live is None:
@@ -59,17 +60,17 @@ async def cancel(session: Session, task_id: str, caller: Caller, context: Server
     raise JournalUnavailableError('the task changes too fast; try again')
 
 
-async def _claim(session: Session, stored: StoredTask, caller: Caller, context: ServerCallContext) -> LiveTask | None:
+async def _claim(session: Session, stored: StoredTask, order: CancelOrder) -> LiveTask | None:
     """Takes a parked task, and cancels it whether or not the caller still waits; `None` if it has moved on."""
 
     def settle(result: WriteResult) -> None:
         if isinstance(result, Claimed) and session.registry.get(stored.row.task_id) is None:
-            writer = Writer(stored.row.task_id, caller, session.tools, stored, result.row)
+            writer = Writer(stored.row.task_id, order.caller, session.tools, stored, result.row)
             turn = _turnless(session, writer)
-            _begin(session, session.registry.add(writer, turn), turn, context)
+            _begin(session, session.registry.add(writer, turn), turn, order)
             session.parts.on_turn(writer.task_id, stored.row.seq)
 
-    result = await session.commits.write(Claim(stored.row.task_id, caller, stored.row.seq), settle)
+    result = await session.commits.write(Claim(stored.row.task_id, order.caller, stored.row.seq), settle)
     return session.registry.get(stored.row.task_id) if isinstance(result, Claimed | Refused) else None
 
 
@@ -87,9 +88,9 @@ async def _nothing_to_run() -> RequestContext:
     raise AssertionError('a parked task has no turn to run')
 
 
-async def _join(session: Session, live: LiveTask, turn: Turn, context: ServerCallContext) -> Task | None:
+async def _join(session: Session, live: LiveTask, turn: Turn, order: CancelOrder) -> Task | None:
     """Cancels, together with whoever else cancels the task now; `None` if the turn ended without ending the task."""
-    errand = live.cancelling or _begin(session, live, turn, context)
+    errand = live.cancelling or _begin(session, live, turn, order)
     try:
         state, task = await asyncio.shield(errand)
     except asyncio.CancelledError:
@@ -101,20 +102,18 @@ async def _join(session: Session, live: LiveTask, turn: Turn, context: ServerCal
     return _copy(task) if state == CANCELED else None
 
 
-def _begin(
-    session: Session, live: LiveTask, turn: Turn, context: ServerCallContext
-) -> 'asyncio.Task[tuple[TaskState, Task]]':
+def _begin(session: Session, live: LiveTask, turn: Turn, order: CancelOrder) -> 'asyncio.Task[tuple[TaskState, Task]]':
     """Starts the cancel of a live task; from here on, its turn does not end by itself."""
     turn.cancelling = True
-    errand = _cancel(session, live, turn, context)
+    errand = _cancel(session, live, turn, order)
     live.cancelling = session.background.spawn(errand, f'cancel of {live.writer.task_id}')
     return live.cancelling
 
 
-async def _cancel(session: Session, live: LiveTask, turn: Turn, context: ServerCallContext) -> tuple[TaskState, Task]:
+async def _cancel(session: Session, live: LiveTask, turn: Turn, order: CancelOrder) -> tuple[TaskState, Task]:
     writer = live.writer
     queue = TurnQueue(turn)
-    await _ask_executor(session, turn, queue, context)
+    await _ask_executor(session, turn, queue, order)
     queue.revoke()
     if not turn.ended:
         turn.revoke()
@@ -125,11 +124,12 @@ async def _cancel(session: Session, live: LiveTask, turn: Turn, context: ServerC
     return writer.projection.state, await session.task_of(writer)
 
 
-async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, context: ServerCallContext) -> None:
+async def _ask_executor(session: Session, turn: Turn, queue: TurnQueue, order: CancelOrder) -> None:
     writer = turn.writer
     assert writer.projection is not None
     request = RequestContext(
-        call_context=context,
+        call_context=order.context,
+        request=SendMessageRequest(metadata=order.metadata) if order.metadata.fields else None,
         task_id=writer.task_id,
         context_id=writer.projection.context_id,
         task=await _task_or_none(session, writer),

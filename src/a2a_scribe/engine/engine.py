@@ -10,22 +10,23 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from a2a.server.context import ServerCallContext
-from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
+from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
 from a2a_scribe.clock import Clock, SystemClock
-from a2a_scribe.core.records import Record
+from a2a_scribe.core.records import Record, Shown
 from a2a_scribe.engine import cancels, closing, sends
 from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
-from a2a_scribe.engine.orders import Agent, Order
+from a2a_scribe.engine.orders import Agent, CancelOrder, Order
 from a2a_scribe.engine.session import Parts, Session
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.port import Caller, DropConfig, Journal, PutConfig, StoredTask, TaskPage
+from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.ids import is_usable
+from a2a_scribe.protocol.service_parameters import LAST_EVENT_ID
 from a2a_scribe.protocol.states import TERMINAL, name_of
-from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskEvent, TaskPushNotificationConfig
+from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificationConfig
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals
 
@@ -119,14 +120,17 @@ class Engine:
         await self._parts.journal.open()
         return await self._parts.journal.list_tasks(caller, query)
 
-    async def cancel(self, task_id: str, caller: Caller, context: ServerCallContext) -> Task:
+    async def cancel(self, order: CancelOrder) -> Task:
         """Cancels a task. Raises as `cancels.cancel`."""
-        return await cancels.cancel(await self._ready(), task_id, caller, context)
+        return await cancels.cancel(await self._ready(), order)
 
     async def subscribe(
         self, task_id: str, caller: Caller, after: int | None = None
-    ) -> AsyncGenerator[TaskEvent, None]:
+    ) -> AsyncGenerator[list[Shown], None]:
         """Yields the task and then every event of it; with `after`, just the events after that record.
+
+        The first batch comes at once; it is empty where there may be nothing to show yet. The others are as those of
+        `TaskObserver.batches`. Where the records after `after` are not kept, the task as it is now stands for them.
 
         Raises:
             TaskNotFoundError: The task does not exist for this caller.
@@ -135,17 +139,27 @@ class Engine:
         """
         session = await self._ready()
         stored = await self.find(task_id, caller)
-        if after is None:
-            if stored.row.state in TERMINAL:
-                raise UnsupportedOperationError(f'Task {task_id} has ended as {name_of(stored.row.state)}')
-            yield stored.projection.to_task()
-        elif not 0 <= after <= stored.row.seq:
-            raise InvalidParamsError(f'the task has no event {after}')
-        until = stored.row.seq if stored.row.state in TERMINAL else math.inf
-        observer = TaskObserver(session.reading, task_id, caller, stored.row.seq if after is None else after, until)
-        async with aclosing(observer.events()) as events:
-            async for event in events:
-                yield event
+        seq, has_ended = stored.row.seq, stored.row.state in TERMINAL
+        if after is None and has_ended:
+            raise UnsupportedOperationError(f'Task {task_id} has ended as {name_of(stored.row.state)}')
+        if after is not None and not 0 <= after <= seq:
+            raise InvalidFieldError(LAST_EVENT_ID, f'is {after}, but the last event of the task is {seq}')
+        if after is None or not await self._reaches_back(task_id, after, seq):
+            after = seq
+            yield [Shown(seq, 'task', stored.projection.to_task().SerializeToString())]
+        else:
+            yield []
+        observer = TaskObserver(session.reading, task_id, caller, after, seq if has_ended else math.inf)
+        async with aclosing(observer.batches()) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _reaches_back(self, task_id: str, after: int, seq: int) -> bool:
+        """Whether the records after `after` can be read: a user's own store keeps tasks, not how they came about."""
+        if after == seq:
+            return True
+        following = await self._parts.journal.read_records(task_id, after, 1)
+        return bool(following) and following[0].seq == after + 1
 
     async def put_config(self, caller: Caller, config: TaskPushNotificationConfig) -> None:
         """Stores a push config. Raises: JournalUnavailableError."""

@@ -3,7 +3,7 @@
 The order is always: hang up a bell, read, wait. So nothing is missed between reading and waiting.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from a2a.utils.errors import A2AError, TaskNotFoundError, UnsupportedOperationError
@@ -13,19 +13,20 @@ from a2a_scribe.core.records import (
     TURN_ENDED,
     TURN_STARTED,
     Record,
+    Shown,
     TurnEnded,
     TurnStarted,
     decode,
+    shown,
     shown_event,
 )
 from a2a_scribe.engine.cursors import Cursor, Reading
 from a2a_scribe.engine.hub import Bell
 from a2a_scribe.engine.turn import Turn
-from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.errors import CallerGoneError, JournalUnavailableError
 from a2a_scribe.journal.port import Caller
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import (
-    Event,
     Message,
     Task,
     TaskArtifactUpdateEvent,
@@ -34,6 +35,14 @@ from a2a_scribe.protocol.types import (
     TaskStatusUpdateEvent,
     TurnId,
 )
+
+Presence = Callable[[], Awaitable[bool]]
+"""Tells whether who asked still waits for the answer."""
+
+
+async def always() -> bool:
+    """Whoever asked is taken to be there."""
+    return True
 
 
 @dataclass(slots=True)
@@ -77,10 +86,13 @@ class TurnObserver:
         """Whether the agent has emitted something."""
         return self.ticket.turn is None or self.ticket.turn.spoke
 
-    async def answer(self) -> Task | Message:
+    async def answer(self, is_present: Presence = always) -> Task | Message:
         """Waits for a terminal or interrupted state, the turn's end, or a Message (A2A 1.0, section 3.2.2).
 
+        Asks `is_present` now and then while nothing happens.
+
         Raises:
+            CallerGoneError: Nobody waits any more.
             UnsupportedOperationError: The task ended before this message was looked at.
             TaskNotFoundError: The task was deleted.
             JournalUnavailableError: What the agent emitted could not be recorded.
@@ -93,8 +105,8 @@ class TurnObserver:
                         return await self._current()
                 if self._reply is not None:
                     return self._reply
-                if not records:
-                    await self._wait(bell)
+                if not records and not await self._wait(bell) and not await is_present():
+                    raise CallerGoneError
 
     async def first(self) -> Task | Message:
         """Waits for the first durable Task or Message. Raises as `answer`."""
@@ -108,25 +120,39 @@ class TurnObserver:
                     return self._reply
                 await self._wait(bell)
 
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """Yields the Task first, then the turn's events, to a terminal state or the turn's end. Raises as `answer`."""
+    async def batches(self) -> AsyncGenerator[list[Shown], None]:
+        """Yields the Task first, then the turn's events, to a terminal state or the turn's end.
+
+        What is there at the same time comes together; an empty batch comes now and then while nothing happens, so that
+        who reads can look whether somebody still listens. Raises as `answer`.
+        """
         with self._reading.hub.bell(self.task_id) as bell:
             while True:
                 records = await self._cursor.read()
-                for record in records:
-                    just_started = not self._started
-                    over = self._ends_turn(record)
-                    if just_started and self._started:
-                        yield await self._initial(record)
-                    elif self._started and record.seq > self._shown and (event := shown_event(record)) is not None:
-                        yield event
-                    if over:
-                        return
-                if self._reply is not None:
-                    yield self._reply
+                batch, over = await self._shown_of(records)
+                if not over and self._reply is not None:
+                    batch.append(Shown(None, 'message', self._reply.SerializeToString()))
+                    over = True
+                if batch:
+                    yield batch
+                if over:
                     return
-                if not records:
-                    await self._wait(bell)
+                if not records and not await self._wait(bell):
+                    yield []
+
+    async def _shown_of(self, records: list[Record]) -> tuple[list[Shown], bool]:
+        """Returns what records show of this turn, and whether the answer is complete with them."""
+        batch: list[Shown] = []
+        for record in records:
+            just_started = not self._started
+            over = self._ends_turn(record)
+            if just_started and self._started:
+                batch.append(await self._initial(record))
+            elif self._started and record.seq > self._shown and (item := shown(record)) is not None:
+                batch.append(item)
+            if over:
+                return batch, True
+        return batch, False
 
     @property
     def _reply(self) -> Message | None:
@@ -157,14 +183,17 @@ class TurnObserver:
             raise UnsupportedOperationError(f'Task {self.task_id} ended before the message was looked at')
         return True
 
-    async def _wait(self, bell: Bell) -> None:
+    async def _wait(self, bell: Bell) -> bool:
+        """Returns whether something has happened."""
         turn = self.ticket.turn
         if turn is not None and turn.lost is not None:
             raise turn.lost
         if self._reading.hub.is_closed:
             raise JournalUnavailableError('the server is closed; try again')
-        if not await bell.wait(self._reading.poll_interval) and not self._is_pending_here:
+        rung = await bell.wait(self._reading.poll_interval)
+        if not rung and not self._is_pending_here:
             await self._reading.check_existence(self.task_id, self._caller)
+        return rung
 
     @property
     def _is_pending_here(self) -> bool:
@@ -187,10 +216,11 @@ class TurnObserver:
         self._shown = stored.row.seq
         return stored.projection.to_task()
 
-    async def _initial(self, started: Record) -> Task:
+    async def _initial(self, started: Record) -> Shown:
         """Returns the task that a follow-up's stream begins with: as of the turn's start if that is known here."""
         initial, self.ticket.initial = self.ticket.initial, None
-        return initial if initial is not None else await self._read()
+        task = initial if initial is not None else await self._read()
+        return Shown(max(started.seq, self._shown), 'task', task.SerializeToString())
 
 
 class TaskObserver:
@@ -204,8 +234,10 @@ class TaskObserver:
         self._task_id = task_id
         self._cursor = Cursor(reading, task_id, after)
 
-    async def events(self) -> AsyncGenerator[TaskEvent, None]:
+    async def batches(self) -> AsyncGenerator[list[Shown], None]:
         """Yields every event after the start, through interrupted states, up to the terminal one.
+
+        Batches are as those of a turn.
 
         Raises:
             TaskNotFoundError: The task was deleted.
@@ -214,18 +246,17 @@ class TaskObserver:
         with self._reading.hub.bell(self._task_id) as bell:
             while True:
                 records = await self._cursor.read()
-                for record in records:
-                    event = shown_event(record)
-                    if event is not None:
-                        yield event
-                    if _state(record) in TERMINAL:
-                        return
+                if batch := [item for record in records if (item := shown(record)) is not None]:
+                    yield batch
+                if any(_state(record) in TERMINAL for record in records):
+                    return
                 if records:
                     continue
                 if self._cursor.position >= self._until or self._reading.expects_nothing(self._task_id):
                     return
                 if not await bell.wait(self._reading.poll_interval):
                     await self._reading.check_existence(self._task_id, self._caller)
+                    yield []
 
 
 def _state(record: Record) -> TaskState | None:

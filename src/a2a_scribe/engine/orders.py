@@ -1,4 +1,4 @@
-"""What the handler hands to the engine: a message that has passed all checks."""
+"""What the handler hands to the engine: orders that have passed all checks."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.records import CallerRecord
 from a2a_scribe.journal.port import Caller, StoredTask
-from a2a_scribe.protocol.types import SendMessageRequest, Task, TaskPushNotificationConfig
+from a2a_scribe.protocol.types import SendMessageRequest, Struct, Task, TaskPushNotificationConfig
 
 BuildContext = Callable[[SendMessageRequest, ServerCallContext, Task | None], Awaitable[RequestContext]]
 """Makes a `RequestContext` for a request whose message names its task and context."""
@@ -37,3 +37,14 @@ class Order:
     wants_id: bool = False
     """The caller waits for the task's id rather than for the answer."""
     streams: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelOrder:
+    """A task that is to be cancelled."""
+
+    task_id: str
+    caller: Caller
+    context: ServerCallContext
+    metadata: Struct
+    """What the client said of it; the executor's `cancel` finds it as its request context's metadata."""

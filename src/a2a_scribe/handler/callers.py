@@ -11,6 +11,7 @@ from a2a_scribe.engine.contexts import record_caller
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.handler.guards import check_id
 from a2a_scribe.journal.port import Caller
+from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.types import Scope
 
@@ -44,6 +45,8 @@ class Callers:
             InvalidParamsError: Owner or tenant are too long, or have control characters.
         """
         owner, tenant = self._resolve_owner(context), context.tenant or params.tenant
+        if params.tenant and params.tenant != tenant:
+            raise InvalidFieldError('tenant', 'is not that of the call')
         if not isinstance(owner, str):
             raise InvalidParamsError('the owner of the request cannot be resolved')
         if owner:

@@ -13,23 +13,23 @@ from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, Unsupp
 from a2a_scribe.errors import (
     AgentFault,
     CallerError,
+    CallerGoneError,
     EnvironmentFault,
     JournalUnavailableError,
     OperatorError,
     ScribeError,
     TaskConflictError,
 )
+from a2a_scribe.protocol.faults import TemporaryError
 
 logger = logging.getLogger(__name__)
-
-TRY_AGAIN_TEXT = 'The service is temporarily unavailable; try again.'
 
 
 def as_a2a_error(error: ScribeError) -> A2AError:
     """Returns what clients are told of an error of ours."""
     match error:
         case JournalUnavailableError():
-            return InternalError(TRY_AGAIN_TEXT, data={'retryable': 'true'})
+            return TemporaryError()
         case TaskConflictError():
             return UnsupportedOperationError(str(error))
         case CallerError():
@@ -42,9 +42,11 @@ def as_a2a_error(error: ScribeError) -> A2AError:
 
 @contextmanager
 def a2a_errors() -> Iterator[None]:
-    """Lets only errors of A2A out."""
+    """Lets only errors of A2A out, and that the caller has gone away."""
     try:
         yield
+    except CallerGoneError:
+        raise
     except ScribeError as error:
         if isinstance(error, EnvironmentFault | OperatorError):
             logger.error('A request failed: %s', error)  # noqa: TRY400 - one line for each request is enough

@@ -9,19 +9,20 @@ from urllib.parse import urlsplit
 from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import (
     ContentTypeNotSupportedError,
-    InvalidParamsError,
     PushNotificationNotSupportedError,
     UnsupportedOperationError,
 )
-from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.message import Message as ProtoMessage
 
+from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, Violation
 from a2a_scribe.protocol.ids import MAX_ID_LENGTH, has_unusable_characters
 from a2a_scribe.protocol.paging import MAX_PAGE_SIZE
+from a2a_scribe.protocol.required import MISSING, missing_fields
 from a2a_scribe.protocol.states import KNOWN
 from a2a_scribe.protocol.types import (
     ListTasksRequest,
     Message,
+    Role,
     SendMessageRequest,
     TaskPushNotificationConfig,
 )
@@ -29,12 +30,16 @@ from a2a_scribe.protocol.types import (
 LAST_SECOND = 253_402_300_799
 """The end of the year 9999, the last moment of a protobuf timestamp."""
 
+MAX_REFERENCES = 100
+"""Tasks that one message may refer to: each is read for the agent."""
+
 UrlValidator = Callable[[str], Awaitable[bool]]
 
 
 def check_required(params: ProtoMessage) -> None:
-    """Refuses a request that lacks a required field. Raises: InvalidParamsError."""
-    validate_proto_required_fields(params)
+    """Refuses a request that lacks required fields. Raises: InvalidFieldsError."""
+    if missing := missing_fields(params):
+        raise InvalidFieldsError([Violation(path, MISSING) for path in missing])
 
 
 def check_send(params: SendMessageRequest) -> None:
@@ -44,46 +49,55 @@ def check_send(params: SendMessageRequest) -> None:
         InvalidParamsError: Names the field.
     """
     message, configuration = params.message, params.configuration
-    if not (message.message_id and message.role and message.parts) or params.HasField('configuration'):
-        validate_proto_required_fields(params)
+    check_required(params)
+    if message.role != Role.ROLE_USER:
+        raise InvalidFieldError('message.role', 'must be ROLE_USER')
     for index, part in enumerate(message.parts):
         if part.WhichOneof('content') is None:
-            raise InvalidParamsError(f'message.parts[{index}] has no content: one of text, raw, url, data')
+            raise InvalidFieldError(f'message.parts[{index}]', 'has no content: one of text, raw, url, data')
     check_id('message.messageId', message.message_id)
     if message.task_id:
         check_id('message.taskId', message.task_id)
     if message.context_id:
         check_id('message.contextId', message.context_id)
     if configuration.HasField('history_length'):
-        check_history_length(configuration.history_length)
+        check_history_length('configuration.historyLength', configuration.history_length)
+    if len(message.reference_task_ids) > MAX_REFERENCES:
+        raise InvalidFieldError('message.referenceTaskIds', f'must not name more than {MAX_REFERENCES} tasks')
 
 
 def check_id(field: str, value: str) -> None:
     """Refuses an id that is empty, too long, or has characters that cannot be stored. Raises: InvalidParamsError."""
     if not value or len(value) > MAX_ID_LENGTH:
-        raise InvalidParamsError(f'{field} must have 1 to {MAX_ID_LENGTH} characters')
+        raise InvalidFieldError(field, f'must have 1 to {MAX_ID_LENGTH} characters')
     if has_unusable_characters(value):
-        raise InvalidParamsError(f'{field} must not have control characters or halves of characters')
+        raise InvalidFieldError(field, 'must not have control characters or halves of characters')
 
 
-def check_history_length(value: int) -> None:
+def check_history_length(field: str, value: int) -> None:
     """Refuses a negative history length (section 3.2.4). Raises: InvalidParamsError."""
     if value < 0:
-        raise InvalidParamsError('historyLength must not be negative')
+        raise InvalidFieldError(field, 'must not be negative')
 
 
 def check_list(params: ListTasksRequest) -> None:
     """Refuses a page size or history length out of bounds (section 3.1.4). Raises: InvalidParamsError."""
     if params.HasField('history_length'):
-        check_history_length(params.history_length)
-    if params.HasField('page_size') and not 1 <= params.page_size <= MAX_PAGE_SIZE:
-        raise InvalidParamsError(f'pageSize must be 1 to {MAX_PAGE_SIZE}')
+        check_history_length('historyLength', params.history_length)
+    if params.HasField('page_size'):
+        check_page_size(params.page_size)
     if params.context_id:
         check_id('contextId', params.context_id)
     if params.status and params.status not in KNOWN:
-        raise InvalidParamsError('status is not a state of a task')
+        raise InvalidFieldError('status', 'is not a state of a task')
     if abs(params.status_timestamp_after.seconds) > LAST_SECOND:
-        raise InvalidParamsError('statusTimestampAfter is out of range')
+        raise InvalidFieldError('statusTimestampAfter', 'is out of range')
+
+
+def check_page_size(value: int) -> None:
+    """Refuses a page size out of bounds (section 3.1.4). Raises: InvalidParamsError."""
+    if not 1 <= value <= MAX_PAGE_SIZE:
+        raise InvalidFieldError('pageSize', f'must be 1 to {MAX_PAGE_SIZE}')
 
 
 def check_streaming(card: AgentCard) -> None:
@@ -108,17 +122,29 @@ def check_input_modes(message: Message, card: AgentCard) -> None:
     """
     declared = set(card.default_input_modes).union(*(skill.input_modes for skill in card.skills))
     for part in message.parts:
-        if declared and part.media_type and part.media_type not in declared:
+        if declared and part.media_type and not any(_covers(mode, part.media_type) for mode in declared):
             supported = ', '.join(sorted(declared))
             raise ContentTypeNotSupportedError(f'Media type {part.media_type} is not supported; supported: {supported}')
 
 
-async def check_config(config: TaskPushNotificationConfig, validator: UrlValidator | None) -> None:
-    """Refuses a push config that cannot be delivered to. Raises: InvalidParamsError."""
+def _covers(mode: str, media_type: str) -> bool:
+    """Whether a declared input mode, a type or a range of them, covers a media type; `text` is short for `text/*`."""
+    wanted = media_type.partition(';')[0].strip().lower()
+    offered = mode.partition(';')[0].strip().lower()
+    kind, _, name = offered.partition('/')
+    return offered in (wanted, '*/*', '*') or (name in ('', '*') and wanted.partition('/')[0] == kind)
+
+
+async def check_config(path: str, config: TaskPushNotificationConfig, validator: UrlValidator | None) -> None:
+    """Refuses a push config, which stands at `path` of its request, that cannot be delivered to.
+
+    Raises:
+        InvalidParamsError: Names the field.
+    """
     if not config.url:
-        raise InvalidParamsError('taskPushNotificationConfig.url is empty')
+        raise InvalidFieldError(f'{path}url', 'is empty')
     if config.id:
-        check_id('taskPushNotificationConfig.id', config.id)
+        check_id(f'{path}id', config.id)
     authentication = config.authentication
     for field, value in (
         ('url', config.url),
@@ -127,13 +153,13 @@ async def check_config(config: TaskPushNotificationConfig, validator: UrlValidat
         ('authentication.credentials', authentication.credentials),
     ):
         if has_unusable_characters(value):
-            raise InvalidParamsError(f'taskPushNotificationConfig.{field} must not have control characters')
+            raise InvalidFieldError(f'{path}{field}', 'must not have control characters')
     if config.HasField('authentication') and not authentication.scheme:
-        raise InvalidParamsError('taskPushNotificationConfig.authentication.scheme is empty')
+        raise InvalidFieldError(f'{path}authentication.scheme', 'is empty')
     if not _is_http_url(config.url):
-        raise InvalidParamsError('taskPushNotificationConfig.url is not an http or https URL')
+        raise InvalidFieldError(f'{path}url', 'is not an http or https URL')
     if validator is not None and not await validator(config.url):
-        raise InvalidParamsError('Invalid push notification URL')
+        raise InvalidFieldError(f'{path}url', 'is not accepted by the server')
 
 
 def _is_http_url(url: str) -> bool:

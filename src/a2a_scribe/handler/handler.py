@@ -34,9 +34,11 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOperationError
 
 from a2a_scribe.clock import Clock
+from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import for_list, limit_history
 from a2a_scribe.engine.engine import Engine
-from a2a_scribe.engine.orders import Agent
+from a2a_scribe.engine.observers import Presence, always
+from a2a_scribe.engine.orders import Agent, CancelOrder
 from a2a_scribe.handler import guards
 from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors
@@ -145,6 +147,41 @@ class DefaultRequestHandler(RequestHandler):
         """Stops accepting, lets turns finish until the deadline, and stops; optional, and may be called twice."""
         await self._engine.aclose()
 
+    async def answer_message(
+        self, params: SendMessageRequest, context: ServerCallContext, is_present: Presence = always
+    ) -> Message | Task:
+        """Answers a message; an executor's failure is the FAILED task, whatever `failure_answer` says.
+
+        Raises:
+            A2AError: The request was refused.
+            CallerGoneError: `is_present`, asked now and then, said that nobody waits any more; the turn goes on.
+        """
+        return await self._messages.send(params, context, 'task', is_present)
+
+    def stream_message(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[list[Shown], None]:
+        """Yields the events of an answer, with their places in the journal.
+
+        What is there at the same time comes in one batch; empty ones come now and then while nothing happens.
+        """
+        return self._messages.stream(params, context)
+
+    async def follow_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext, after: int | None = None
+    ) -> AsyncGenerator[list[Shown], None]:
+        """Yields a task and what happens to it, to its end; with `after`, just what came after that event.
+
+        The first batch comes at once, and may be empty. With `after`, tasks that have ended can be followed too.
+        """
+        guards.check_streaming(self._agent_card)
+        guards.check_required(params)
+        with a2a_errors():
+            caller = self._callers.of(params, context)
+            async with aclosing(self._engine.subscribe(params.id, caller, after)) as batches:
+                async for batch in batches:
+                    yield batch
+
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Message | Task:
         """Answers a message (A2A 1.0, section 3.1.1)."""
         return await self._messages.send(params, context)
@@ -153,12 +190,12 @@ class DefaultRequestHandler(RequestHandler):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event, None]:
         """Yields the events of an answer (A2A 1.0, section 3.1.2)."""
-        return self._messages.stream(params, context)
+        return _events(self.stream_message(params, context))
 
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
         """Returns a task (A2A 1.0, section 3.1.3)."""
         guards.check_required(params)
-        guards.check_history_length(params.history_length)
+        guards.check_history_length('historyLength', params.history_length)
         with a2a_errors():
             stored = await self._engine.find(params.id, self._callers.of(params, context))
         length = params.history_length if params.HasField('history_length') else None
@@ -183,19 +220,14 @@ class DefaultRequestHandler(RequestHandler):
         """Cancels a task (A2A 1.0, section 3.1.5)."""
         guards.check_required(params)
         with a2a_errors():
-            return await self._engine.cancel(params.id, self._callers.of(params, context), context)
+            caller = self._callers.of(params, context)
+            return await self._engine.cancel(CancelOrder(params.id, caller, context, params.metadata))
 
-    async def on_subscribe_to_task(
+    def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event, None]:
         """Yields a task and what happens to it, to its end (A2A 1.0, section 3.1.6)."""
-        guards.check_streaming(self._agent_card)
-        guards.check_required(params)
-        with a2a_errors():
-            caller = self._callers.of(params, context)
-            async with aclosing(self._engine.subscribe(params.id, caller)) as events:
-                async for event in events:
-                    yield event
+        return _events(self.follow_task(params, context))
 
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
@@ -236,3 +268,11 @@ class DefaultRequestHandler(RequestHandler):
         if self.extended_card_modifier is None:
             return self.extended_agent_card
         return await self.extended_card_modifier(self.extended_agent_card, context)
+
+
+async def _events(stream: AsyncGenerator[list[Shown], None]) -> AsyncGenerator[Event, None]:
+    """Yields the events of a stream one by one."""
+    async with aclosing(stream) as batches:
+        async for batch in batches:
+            for item in batch:
+                yield item.event

@@ -6,11 +6,12 @@ from contextlib import aclosing
 from a2a.server.agent_execution import RequestContext, RequestContextBuilder
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import AgentCard
-from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, UnsupportedOperationError
+from a2a.utils.errors import A2AError, InternalError, UnsupportedOperationError
 
+from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import limit_history
 from a2a_scribe.engine.engine import Engine
-from a2a_scribe.engine.observers import TurnObserver
+from a2a_scribe.engine.observers import Presence, TurnObserver, always
 from a2a_scribe.engine.orders import Order
 from a2a_scribe.errors import EnvironmentFault
 from a2a_scribe.handler import guards
@@ -18,9 +19,9 @@ from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
 from a2a_scribe.handler.push_configs import PushConfigs
 from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.states import FAILED, TERMINAL, name_of
 from a2a_scribe.protocol.types import (
-    Event,
     Message,
     SendMessageRequest,
     Task,
@@ -71,41 +72,49 @@ class Messages:
         self._validate_input_modes = validate_input_modes
         self._failure_answer = failure_answer
 
-    async def send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+    async def send(
+        self,
+        params: SendMessageRequest,
+        context: ServerCallContext,
+        failure_answer: FailureAnswer | None = None,
+        is_present: Presence = always,
+    ) -> Task | Message:
         """Answers a message (A2A 1.0, section 3.1.1).
 
         Raises:
             A2AError: The request was refused.
+            CallerGoneError: `is_present` said that nobody waits any more; the turn goes on.
             Exception: The executor's own, once FAILED is durable, if failures are to be raised.
         """
         immediately = params.configuration.return_immediately
         with a2a_errors():
             observer = await self._accept(params, context, wants_id=immediately, streams=False)
-            answer = await (observer.first() if immediately else observer.answer())
+            answer = await (observer.first() if immediately else observer.answer(is_present))
         if isinstance(answer, Message):
             return answer
         if _is_refusal(observer):
             raise _refusal(observer)
         if not immediately:
-            self._raise_failure(observer, answer)
+            self._raise_failure(observer, answer, failure_answer or self._failure_answer)
         return limit_history(answer, _history_length(params))
 
-    async def stream(self, params: SendMessageRequest, context: ServerCallContext) -> AsyncGenerator[Event, None]:
-        """Yields the events of an answer (A2A 1.0, section 3.1.2); a failure is its last status.
+    async def stream(self, params: SendMessageRequest, context: ServerCallContext) -> AsyncGenerator[list[Shown], None]:
+        """Yields the events of an answer in batches (A2A 1.0, section 3.1.2); a failure is its last status.
 
         Raises:
             A2AError: The request was refused, or the executor raised it before any event.
         """
         guards.check_streaming(self._card)
+        length = _history_length(params)
         with a2a_errors():
             observer = await self._accept(params, context, wants_id=True, streams=True)
-            first = True
-            async with aclosing(observer.events()) as events:
-                async for event in events:
-                    if first and _is_refusal(observer):
+            begun = False
+            async with aclosing(observer.batches()) as batches:
+                async for batch in batches:
+                    if batch and not begun and _is_refusal(observer):
                         raise _refusal(observer)
-                    first = False
-                    yield limit_history(event, _history_length(params)) if isinstance(event, Task) else event
+                    begun = begun or bool(batch)
+                    yield batch if length is None else [_with_history(item, length) for item in batch]
             if observer.unanswered is not None:
                 raise observer.unanswered
 
@@ -143,7 +152,7 @@ class Messages:
             return None
         stored = await self._engine.find(message.task_id, caller)
         if message.context_id and message.context_id != stored.row.context_id:
-            raise InvalidParamsError('message.contextId is not that of the task')
+            raise InvalidFieldError('message.contextId', 'is not that of the task')
         if stored.row.state in TERMINAL:
             raise UnsupportedOperationError(f'Task {message.task_id} has ended as {name_of(stored.row.state)}')
         return stored
@@ -165,10 +174,10 @@ class Messages:
         guards.check_id('the context id of the request context', request.message.context_id)
         return request, request_context
 
-    def _raise_failure(self, observer: TurnObserver, answer: Task) -> None:
+    def _raise_failure(self, observer: TurnObserver, answer: Task, failure_answer: FailureAnswer) -> None:
         if observer.unanswered is not None:
             raise observer.unanswered
-        if self._failure_answer == 'raise' and observer.failure is not None and answer.status.state == FAILED:
+        if failure_answer == 'raise' and observer.failure is not None and answer.status.state == FAILED:
             failure = observer.failure
             if isinstance(failure, EnvironmentFault):
                 raise as_a2a_error(failure) from failure
@@ -190,6 +199,13 @@ def _refusal(observer: TurnObserver) -> A2AError:
 def _history_length(params: SendMessageRequest) -> int | None:
     configuration = params.configuration
     return configuration.history_length if configuration.HasField('history_length') else None
+
+
+def _with_history(item: Shown, length: int) -> Shown:
+    """Returns an event with no more history than the client asked for."""
+    if item.kind != 'task':
+        return item
+    return item._replace(body=limit_history(Task.FromString(item.body), length).SerializeToString())
 
 
 def _copy(request: SendMessageRequest) -> SendMessageRequest:

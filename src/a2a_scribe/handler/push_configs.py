@@ -12,17 +12,20 @@ from a2a.types.a2a_pb2 import (
     ListTaskPushNotificationConfigsRequest,
     ListTaskPushNotificationConfigsResponse,
 )
-from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
+from a2a.utils.errors import TaskNotFoundError
 
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.handler import guards
 from a2a_scribe.handler.callers import Callers, HasTenant
 from a2a_scribe.ids import IdSource
 from a2a_scribe.journal.port import Caller
+from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.paging import MAX_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.types import SendMessageRequest, TaskPushNotificationConfig
 
 Configs = tuple[TaskPushNotificationConfig, ...]
+INLINE = 'configuration.taskPushNotificationConfig.'
+"""Where a message's own config stands."""
 AllConfigs = list[TaskPushNotificationConfig]
 
 
@@ -52,7 +55,7 @@ class PushConfigs:
         """Stores a config for a task (section 3.1.7); one without an id is given one."""
         guards.check_push(self._card)
         guards.check_required(params)
-        await guards.check_config(params, self._validator)
+        await guards.check_config('', params, self._validator)
         caller = await self._see_task(params, params.task_id, context)
         return await self.put(params, params.task_id, caller, context)
 
@@ -74,8 +77,8 @@ class PushConfigs:
         """Returns a page of a task's configs, in the order of their ids (section 3.1.9)."""
         guards.check_push(self._card)
         guards.check_required(params)
-        if not 0 <= params.page_size <= MAX_PAGE_SIZE:
-            raise InvalidParamsError(f'pageSize must be 1 to {MAX_PAGE_SIZE}')
+        if params.page_size:
+            guards.check_page_size(params.page_size)
         position = decode_token(params.page_token)
         await self._see_task(params, params.task_id, context)
         configs = sorted(await self._all(params.task_id, context), key=lambda config: config.id)
@@ -101,8 +104,8 @@ class PushConfigs:
         config = params.configuration.task_push_notification_config
         guards.check_push(self._card)
         if config.task_id and config.task_id != params.message.task_id:
-            raise InvalidParamsError('configuration.taskPushNotificationConfig.taskId is not that of the message')
-        await guards.check_config(config, self._validator)
+            raise InvalidFieldError(f'{INLINE}taskId', 'is not that of the message')
+        await guards.check_config(INLINE, config, self._validator)
         return config
 
     def for_journal(self, inline: TaskPushNotificationConfig | None, task_id: str) -> Configs:

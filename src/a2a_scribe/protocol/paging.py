@@ -9,7 +9,7 @@ import binascii
 import json
 from typing import NamedTuple
 
-from a2a.utils.errors import InvalidParamsError
+from a2a_scribe.protocol.faults import InvalidFieldError
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
@@ -41,11 +41,11 @@ def decode_token(token: str) -> PagePosition | None:
         value = json.loads(base64.b64decode(padded, altchars=b'-_', validate=True))
         status_time, task_id = value
     except (binascii.Error, ValueError, TypeError, RecursionError):
-        raise InvalidParamsError('pageToken is not valid') from None
+        raise InvalidFieldError('pageToken', 'is not valid') from None
     if type(status_time) is not int or not -(2**63) <= status_time < 2**63:
-        raise InvalidParamsError('pageToken is not valid')
+        raise InvalidFieldError('pageToken', 'is not valid')
     if not isinstance(task_id, str) or not _can_be_asked_for(task_id):
-        raise InvalidParamsError('pageToken is not valid')
+        raise InvalidFieldError('pageToken', 'is not valid')
     return PagePosition(status_time, task_id)
 
 

@@ -1,26 +1,48 @@
-"""The agent card as it is served: the author's own, completed with the interfaces that really exist.
+"""The agent card as it is served: the author's own, completed with what really exists (A2A 1.0, section 8).
 
-Called by the composition root. A card that names its interfaces is never changed: only its author knows under which
-addresses a proxy publishes it.
+A card that names its interfaces keeps them: only its author knows under which addresses a proxy publishes it. A card
+that is signed is not changed at all.
 """
 
+import logging
 from collections.abc import Mapping
+from typing import Final
 
-from a2a.types.a2a_pb2 import AgentCard, AgentInterface
-from a2a.utils.constants import PROTOCOL_VERSION_CURRENT, TransportProtocol
+from a2a.types.a2a_pb2 import AgentCard, AgentExtension, AgentInterface
+from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH, PROTOCOL_VERSION_CURRENT, TransportProtocol
+from starlette.types import Receive, Scope, Send
+
+from a2a_scribe.protocol.extensions import SEQUENCE_URI
+from a2a_scribe.protocol.required import missing_fields
+from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.caching import answer_cached
+from a2a_scribe.transport.operations import card_to_json
+from a2a_scribe.transport.rest import refuse
+
+logger = logging.getLogger(__name__)
 
 Interfaces = Mapping[TransportProtocol, str]
 
+CARD_PATH: Final = AGENT_CARD_WELL_KNOWN_PATH
+SEQUENCE_TEXT: Final = (
+    'Puts the place of each event in its task into the event metadata, so that streams can be resumed.'
+)
+
 
 def complete_card(agent_card: AgentCard, interfaces: Interfaces) -> AgentCard:
-    """A copy of the card that names these interfaces, in their order, unless it names some already."""
+    """A copy of the card that names these interfaces, in their order, and the extension that streams have."""
     card = AgentCard()
     card.CopyFrom(agent_card)
+    if card.signatures:
+        return card
     if not card.supported_interfaces:
         card.supported_interfaces.extend(
             AgentInterface(url=url, protocol_binding=binding.value, protocol_version=PROTOCOL_VERSION_CURRENT)
             for binding, url in interfaces.items()
         )
+    declared = {extension.uri for extension in card.capabilities.extensions}
+    if card.capabilities.streaming and SEQUENCE_URI not in declared:
+        card.capabilities.extensions.append(AgentExtension(uri=SEQUENCE_URI, description=SEQUENCE_TEXT))
     return card
 
 
@@ -33,3 +55,22 @@ def http_interfaces(url: str, rpc_path: str | None, rest_prefix: str | None) -> 
     if rest_prefix is not None:
         interfaces[TransportProtocol.HTTP_JSON] = base + rest_prefix
     return interfaces
+
+
+class CardEndpoint:
+    """The well-known URL of the card, as an ASGI app (section 8.2)."""
+
+    def __init__(self, card: AgentCard, max_age: float) -> None:
+        """Takes the card, and for how many seconds clients may keep it."""
+        if missing := missing_fields(card):
+            logger.warning('The agent card lacks required fields: %s', ', '.join(missing))
+        self._body = card_to_json(card)
+        self._caching = f'public, max-age={int(max_age)}'
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request."""
+        call = HttpCall(scope, receive, send)
+        if call.method not in ('GET', 'HEAD'):
+            await refuse(call, NotAllowedError(['GET', 'HEAD']))
+        else:
+            await answer_cached(call, self._body, JSON, self._caching)

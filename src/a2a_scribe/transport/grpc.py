@@ -1,47 +1,118 @@
-"""Serving the handler over gRPC, in the event loop that serves HTTP.
+"""gRPC (A2A 1.0, section 10): every operation as a method of `lf.a2a.v1.A2AService`.
 
-Called by `serve`. gRPC is an extra of the package, so its modules are imported only when a port is asked for.
+Requests and answers stay bytes as far as gRPC is concerned: a malformed request gets an error of the protocol, and what
+a stream shows goes out as it lies in the journal. Called by whoever serves gRPC; nothing here is imported from gRPC,
+which is an extra of the package, before it is.
 """
 
-import importlib.util
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final
 
-from a2a.server.request_handlers import GrpcHandler, RequestHandler
+from a2a.auth.user import UnauthenticatedUser
+from a2a.server.context import ServerCallContext
+from a2a.types import a2a_pb2
+from a2a.utils.errors import InvalidRequestError
+from google.protobuf.message import DecodeError
 
-from a2a_scribe.errors import SettingsError
-from a2a_scribe.transport.http import address, listen
+from a2a_scribe.protocol.faults import fault_of
+from a2a_scribe.protocol.service_parameters import service_parameters
+from a2a_scribe.transport.calls import Admission, Wire
+from a2a_scribe.transport.events import to_stream_response
+from a2a_scribe.transport.faults import as_a2a_error, to_grpc_status
+from a2a_scribe.transport.operations import OPERATIONS, Operation
 
-# Without this two servers share one port, and each gets a part of the calls.
-OPTIONS = (('grpc.so_reuseport', 0),)
+SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name['A2AService'].full_name
+DETAILS: Final = 'grpc-status-details-bin'
+
+Call = Any
+"""gRPC's own context of a call."""
+ContextBuilder = Callable[[Call], ServerCallContext]
+"""Turns gRPC's context of a call into that of `a2a-sdk`: who calls."""
 
 
-class GrpcServer:
-    """A gRPC server that knows its port before it knows its handler: the handler's card names the port."""
+class GrpcBinding:
+    """The service, as handlers of its methods."""
 
-    def __init__(self, host: str, port: int) -> None:
-        """Binds the port; has to be made inside the running loop.
+    def __init__(self, wire: Wire, context_builder: ContextBuilder | None = None) -> None:
+        """Takes what the bindings share, and a user's way to tell who calls."""
+        self._wire = wire
+        self._build = context_builder or _default_context
 
-        Raises:
-            SettingsError: The port is taken, or gRPC is not installed.
-        """
-        if importlib.util.find_spec('grpc') is None:
-            raise SettingsError("gRPC is not installed: pip install 'a2a-scribe[grpc]'")
-        from grpc import aio
+    def handlers(self, grpc: Any) -> Any:
+        """Returns what a server of the module `grpc` is given."""
+        codes = grpc.StatusCode
+        methods = {
+            operation.name: grpc.unary_stream_rpc_method_handler(self._stream(operation, codes))
+            if operation.is_stream
+            else grpc.unary_unary_rpc_method_handler(self._unary(operation, codes))
+            for operation in OPERATIONS.values()
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
 
-        # Asked for first with a socket of our own: where gRPC fails to bind, it writes lines of its own to stderr.
-        listen(host, port).close()
-        self._server = aio.server(options=OPTIONS)
+    def _unary(self, operation: Operation, codes: Any) -> Callable[[bytes, Call], Awaitable[bytes]]:
+        assert operation.call is not None
+        answer = operation.call
+
+        async def handle(data: bytes, call: Call) -> bytes:
+            try:
+                params, context, _ = await self._begin(data, call, operation)
+                return operation.to_binary(await answer(self._wire.handler, params, context, _present))
+            except Exception as error:
+                await _abort(call, error, codes)
+                raise
+
+        return handle
+
+    def _stream(self, operation: Operation, codes: Any) -> Callable[[bytes, Call], AsyncIterator[bytes]]:
+        async def handle(data: bytes, call: Call) -> AsyncIterator[bytes]:
+            try:
+                params, context, admission = await self._begin(data, call, operation)
+                sequenced = admission.wants_sequence
+                stream = operation.open(self._wire.handler, params, context, admission.after(operation))
+                async with aclosing(stream) as batches:
+                    async for batch in batches:
+                        for item in batch:
+                            yield to_stream_response(item, sequenced=sequenced)
+            except Exception as error:  # noqa: BLE001 - as above
+                await _abort(call, error, codes)
+
+        return handle
+
+    async def _begin(self, data: bytes, call: Call, operation: Operation) -> tuple[Any, ServerCallContext, Admission]:
+        """Lets a call in and reads its request."""
+        admission = self._wire.admit(service_parameters(_metadata(call)))
         try:
-            self.port = self._server.add_insecure_port(address(host or '::', port))
-        except RuntimeError as error:
-            raise SettingsError(f'cannot listen on {address(host, port)} for gRPC') from error
+            params = operation.request.FromString(data)
+        except DecodeError:
+            raise InvalidRequestError('The request is not valid protobuf') from None
+        if admission.activated:
+            await call.send_initial_metadata([(name.lower(), value) for name, value in admission.headers])
+        context = self._build(call)
+        context.requested_extensions |= admission.parameters.extensions
+        context.tenant = context.tenant or getattr(params, 'tenant', '')
+        return params, context, admission
 
-    async def start(self, handler: RequestHandler) -> None:
-        """Begins to answer calls."""
-        from a2a.types import a2a_pb2_grpc
 
-        a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), self._server)  # type: ignore[no-untyped-call]
-        await self._server.start()
+async def _present() -> bool:
+    """gRPC itself cancels the handler of a call whose client has gone."""
+    return True
 
-    async def stop(self, drain: float) -> None:
-        """Takes no more calls and lets the running ones end for `drain` seconds."""
-        await self._server.stop(drain)
+
+def _default_context(call: Call) -> ServerCallContext:
+    """Returns a context with what users of `a2a-sdk` find in its own, and the metadata as headers."""
+    state = {'grpc_context': call, 'headers': dict(_metadata(call))}
+    return ServerCallContext(user=UnauthenticatedUser(), state=state)
+
+
+def _metadata(call: Call) -> list[tuple[str, str]]:
+    """Returns the metadata of a call that is text."""
+    return [(name, value) for name, value in call.invocation_metadata() or () if isinstance(value, str)]
+
+
+async def _abort(call: Call, error: Exception, codes: Any) -> None:
+    """Ends a call with an error (section 10.6)."""
+    told = as_a2a_error(error)
+    status = to_grpc_status(told)
+    code = codes[fault_of(told).grpc]
+    await call.abort(code, told.message, ((DETAILS, status.SerializeToString()),))

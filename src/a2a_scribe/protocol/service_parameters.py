@@ -1,0 +1,72 @@
+"""Service parameters: what a client says beside its request (A2A 1.0, section 3.2.6).
+
+They come as HTTP headers, as query parameters or as gRPC metadata; their names do not depend on upper and lower case.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from a2a.utils.errors import VersionNotSupportedError
+
+from a2a_scribe.protocol.faults import InvalidFieldError
+
+VERSION: Final = 'A2A-Version'
+EXTENSIONS: Final = 'A2A-Extensions'
+LAST_EVENT_ID: Final = 'Last-Event-ID'
+"""The last event that a reader has seen; the name is that of HTML's server-sent events."""
+
+SUPPORTED_VERSION: Final = '1.0'
+UNNAMED_VERSION: Final = '0.3'
+"""The version that a client speaks which names none (section 3.6.2)."""
+
+MAX_DIGITS: Final = 18
+VERSION_FORM: Final = re.compile(r'(\d{1,9}\.\d{1,9})(\.\d{1,9})?', re.ASCII)
+
+
+class ServiceParameters(NamedTuple):
+    """What a client said, as it said it; empty where it said nothing."""
+
+    version: str = ''
+    extensions: frozenset[str] = frozenset()
+    last_event_id: str = ''
+
+
+NOTHING: Final = ServiceParameters()
+
+
+def service_parameters(given: Iterable[tuple[str, str]]) -> ServiceParameters:
+    """Reads the parameters from names and values; of a name that comes twice, the first value that is not empty."""
+    version = last_event_id = ''
+    extensions: list[str] = []
+    for name, value in given:
+        match name.lower():
+            case 'a2a-version':
+                version = version or value.strip()
+            case 'a2a-extensions':
+                extensions += (uri for part in value.split(',') if (uri := part.strip()))
+            case 'last-event-id' | 'lasteventid':
+                last_event_id = last_event_id or value.strip()
+    return ServiceParameters(version, frozenset(extensions), last_event_id)
+
+
+def check_version(version: str) -> None:
+    """Refuses every version but ours; the patch part is ignored (section 3.6). Raises: VersionNotSupportedError."""
+    if version == SUPPORTED_VERSION:
+        return
+    found = VERSION_FORM.fullmatch(version)
+    if found is None or found[1] != SUPPORTED_VERSION:
+        said = (
+            f'Version {version[:40]!r}' if version else f'A request without {VERSION} (which means {UNNAMED_VERSION})'
+        )
+        text = f'{said} is not supported: send {VERSION}: {SUPPORTED_VERSION}'
+        raise VersionNotSupportedError(text, data={'supportedVersions': SUPPORTED_VERSION})
+
+
+def parse_event_id(text: str) -> int | None:
+    """Returns the place in the journal that a client names, `None` if it names none. Raises: InvalidParamsError."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+        raise InvalidFieldError(LAST_EVENT_ID, 'must be the id of an event of this task, a decimal number')
+    return int(text)

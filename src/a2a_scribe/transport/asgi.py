@@ -1,0 +1,154 @@
+"""One HTTP request as the bindings see it, over plain ASGI: reading it within bounds, and answering it once.
+
+Nothing here knows A2A. A client that has gone away is noticed while its answer is waited for, by asking now and then:
+a task that listens for it would cost more than most answers do.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import parse_qsl
+
+from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
+from starlette.types import Message, Receive, Scope, Send
+
+from a2a_scribe.errors import CallerGoneError
+
+JSON: Final = 'application/json'
+MAX_QUERY_FIELDS: Final = 100
+
+Headers = Iterable[tuple[str, str]]
+
+
+class TooLargeError(InvalidRequestError):
+    """The body has more bytes than the server takes."""
+
+    message = 'The body is too large'
+
+
+class MediaTypeError(InvalidRequestError):
+    """The body must be JSON, and say so in its Content-Type."""
+
+    message = 'The Content-Type must be application/json or application/a2a+json'
+
+
+class NotAllowedError(MethodNotFoundError):
+    """The path is not for this HTTP method."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        """Takes the methods that the path is for."""
+        self.allowed = ', '.join(allowed)
+        super().__init__(f'The path is for {self.allowed}')
+
+
+EDGE_STATUSES: Final[dict[type[A2AError], int]] = {MediaTypeError: 415, TooLargeError: 413, NotAllowedError: 405}
+"""Errors of HTTP itself, which have a status of their own on both of its bindings."""
+
+
+class HttpCall:
+    """A request and its answer."""
+
+    __slots__ = ('_gone', '_receive', '_scope', '_send', 'headers')
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Takes what ASGI hands over."""
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._gone = False
+        self.headers = [(name.decode('latin-1'), value.decode('latin-1')) for name, value in scope['headers']]
+        """Names in lower case, as ASGI has them."""
+
+    @property
+    def scope(self) -> Scope:
+        """What ASGI says of the request."""
+        return self._scope
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        method: str = self._scope['method']
+        return method
+
+    def header(self, name: str) -> str:
+        """Returns a header by its name in lower case, empty if there is none."""
+        return next((value for given, value in self.headers if given == name), '')
+
+    def query(self) -> list[tuple[str, str]]:
+        """Returns names and values of the query, decoded. Raises: InvalidRequestError."""
+        text = self._scope.get('query_string', b'')
+        if not text:
+            return []
+        try:
+            return parse_qsl(
+                text.decode('ascii'), keep_blank_values=True, errors='strict', max_num_fields=MAX_QUERY_FIELDS
+            )
+        except ValueError:
+            raise InvalidRequestError('The query is not valid') from None
+
+    def segments(self) -> str:
+        """Returns the path below where the app is mounted, still percent-encoded, without its last slash."""
+        root = str(self._scope.get('root_path', '')).rstrip('/')
+        raw = self._scope.get('raw_path')
+        path = str(self._scope['path']) if raw is None else raw.decode('latin-1')
+        if root and self._scope['path'].startswith(root):
+            path = '/' + '/'.join(path.split('/')[root.count('/') + 1 :])
+        return path if path == '/' else path.removesuffix('/')
+
+    def check_media_type(self) -> None:
+        """Refuses a body that says it is something else than JSON. Raises: MediaTypeError."""
+        kind = self.header('content-type').partition(';')[0].strip().lower()
+        if kind and kind != JSON and not (kind.startswith('application/') and kind.endswith('+json')):
+            raise MediaTypeError
+
+    async def body(self, limit: int) -> bytes:
+        """Reads the body.
+
+        Raises:
+            TooLargeError: It has more than `limit` bytes; it is not read to its end.
+            CallerGoneError: The client went away.
+        """
+        announced = self.header('content-length')
+        if announced.isdigit() and int(announced) > limit:
+            raise TooLargeError
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await self._receive()
+            if message['type'] == 'http.disconnect':
+                raise CallerGoneError
+            part = message.get('body', b'')
+            size += len(part)
+            if size > limit:
+                raise TooLargeError
+            parts.append(part)
+            if not message.get('more_body', False):
+                return parts[0] if len(parts) == 1 else b''.join(parts)
+
+    async def is_present(self) -> bool:
+        """Whether the client still waits. To be asked after the body was read."""
+        if not self._gone:
+            try:
+                async with asyncio.timeout(0):
+                    self._gone = (await self._receive())['type'] == 'http.disconnect'
+            except TimeoutError:
+                return True
+        return not self._gone
+
+    async def answer(self, status: int, body: bytes, media_type: str = '', headers: Headers = ()) -> None:
+        """Sends the whole answer."""
+        length = [] if status in (204, 304) else [('content-length', str(len(body)))]
+        kind = [('content-type', media_type)] if media_type else []
+        await self.start(status, [*kind, *length, *headers])
+        is_head = self.method == 'HEAD'
+        await self._send({'type': 'http.response.body', 'body': b'' if is_head else body})
+
+    async def start(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
+        """Sends the head of an answer that comes in parts."""
+        encoded = [(name.encode('latin-1'), value.encode('latin-1', 'replace')) for name, value in headers]
+        await self._send({'type': 'http.response.start', 'status': status, 'headers': encoded})
+
+    async def part(self, body: bytes, *, more: bool = True) -> None:
+        """Sends a part of the answer, when the client has room for it."""
+        message: Message = {'type': 'http.response.body', 'body': body, 'more_body': more}
+        await self._send(message)

@@ -1,0 +1,145 @@
+"""What comes with every request on every binding: version, extensions, tenant, who calls (A2A 1.0, section 3.2.6).
+
+A `Wire` is what the bindings of one app share; it decides whether a call is let in before anything else is looked at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from a2a.auth.user import UnauthenticatedUser, User
+from a2a.server.context import ServerCallContext
+from a2a.server.routes import ServerCallContextBuilder
+from a2a.server.routes.common import StarletteUser
+from a2a.types.a2a_pb2 import AgentCard
+from a2a.utils.errors import ExtensionSupportRequiredError
+from google.protobuf.message import Message
+from starlette.requests import Request
+
+from a2a_scribe.clock import Clock, SystemClock
+from a2a_scribe.handler.handler import DefaultRequestHandler
+from a2a_scribe.protocol.extensions import SEQUENCE_URI
+from a2a_scribe.protocol.faults import InvalidFieldError
+from a2a_scribe.protocol.json import InvalidJsonError, from_dict
+from a2a_scribe.protocol.service_parameters import (
+    EXTENSIONS,
+    LAST_EVENT_ID,
+    ServiceParameters,
+    check_version,
+    parse_event_id,
+    service_parameters,
+)
+from a2a_scribe.settings import Settings
+from a2a_scribe.transport.asgi import HttpCall
+from a2a_scribe.transport.events import EventTexts
+from a2a_scribe.transport.operations import Operation
+
+
+class Admission(NamedTuple):
+    """A call that was let in."""
+
+    parameters: ServiceParameters
+    activated: tuple[str, ...] = ()
+    """The extensions that the client asked for and the agent has, in order."""
+
+    @property
+    def wants_sequence(self) -> bool:
+        """Whether events are to say their place in the journal."""
+        return SEQUENCE_URI in self.activated
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """What the answer says of extensions (section 4.6)."""
+        return [(EXTENSIONS, ', '.join(self.activated))] if self.activated else []
+
+    def after(self, operation: Operation) -> int | None:
+        """Returns the event after which a stream is to begin, `None` for a new one.
+
+        Raises:
+            InvalidParamsError: The client names no event, or means to continue a message that would run again.
+        """
+        if not operation.starts_at_once and self.parameters.last_event_id:
+            raise InvalidFieldError(LAST_EVENT_ID, 'is for SubscribeToTask: a message sent again would run again')
+        return parse_event_id(self.parameters.last_event_id)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What the bindings of one app share."""
+
+    handler: DefaultRequestHandler
+    card: AgentCard
+    settings: Settings
+    context_builder: ServerCallContextBuilder | None = None
+    clock: Clock = field(default_factory=SystemClock)
+    texts: EventTexts = field(default_factory=EventTexts)
+    declared: frozenset[str] = field(init=False)
+    required: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Reads the card's extensions; its author may still add some while the server runs."""
+        extensions = self.card.capabilities.extensions
+        object.__setattr__(self, 'declared', frozenset(each.uri for each in extensions) | {SEQUENCE_URI})
+        object.__setattr__(self, 'required', frozenset(each.uri for each in extensions if each.required))
+
+    def admit(self, parameters: ServiceParameters) -> Admission:
+        """Lets a call in.
+
+        Raises:
+            VersionNotSupportedError: It is of another version of the protocol (section 3.6.2).
+            ExtensionSupportRequiredError: It does not declare an extension that the agent requires (section 4.6.3).
+        """
+        check_version(parameters.version)
+        asked = parameters.extensions
+        if missing := self.required - asked:
+            raise ExtensionSupportRequiredError(f'The agent requires {EXTENSIONS}: {", ".join(sorted(missing))}')
+        return Admission(parameters, tuple(sorted(asked & self.declared)) if asked else ())
+
+    def admit_http(self, call: HttpCall) -> Admission:
+        """Lets an HTTP request in. Raises as `admit`, and InvalidRequestError for a query that is none."""
+        return self.admit(service_parameters([*call.headers, *call.query()]))
+
+    def context(self, call: HttpCall, admission: Admission, tenant: str, state: dict[str, Any]) -> ServerCallContext:
+        """Returns the context of an HTTP request, by the user's builder if there is one."""
+        if self.context_builder is None:
+            context = _context(call, admission)
+        else:
+            context = self.context_builder.build(Request(call.scope))
+        context.tenant = tenant or context.tenant
+        context.state.update(state)
+        return context
+
+
+def _context(call: HttpCall, admission: Admission) -> ServerCallContext:
+    """Returns a context with what users of `a2a-sdk` find in its own."""
+    state: dict[str, Any] = {'headers': dict(call.headers)}
+    if 'auth' in call.scope:
+        state['auth'] = call.scope['auth']
+    user: User = StarletteUser(call.scope['user']) if 'user' in call.scope else UnauthenticatedUser()
+    return ServerCallContext(state=state, user=user, requested_extensions=set(admission.parameters.extensions))
+
+
+def decode(value: object, operation: Operation) -> Any:
+    """Returns the request that JSON describes. Raises: InvalidParamsError, which names the field."""
+    try:
+        return from_dict(value, operation.request)
+    except InvalidJsonError as error:
+        raise InvalidFieldError(error.field, error.reason) from None
+
+
+def one_tenant(given: Sequence[tuple[str, str]]) -> str:
+    """Returns the tenant that a request names, in one place or in several.
+
+    Raises:
+        InvalidParamsError: It names two.
+    """
+    tenants = {tenant for _, tenant in given if tenant}
+    if len(tenants) > 1:
+        raise InvalidFieldError('tenant', f'is not the same in {" and ".join(place for place, _ in given)}')
+    return next(iter(tenants), '')
+
+
+def with_tenant(params: Message, tenant: str) -> str:
+    """Gives a request the tenant of the call, or the call that of the request; returns it."""
+    own: str = getattr(params, 'tenant', '')
+    return tenant or own

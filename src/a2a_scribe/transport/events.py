@@ -1,0 +1,78 @@
+"""Events as bindings write them: JSON text and protobuf bytes, each made once however many read it.
+
+What readers are shown comes from the journal in protobuf's binary form; on its way out it is not made into a message,
+unless a reader of JSON asked for the sequence in the metadata.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from a2a.types.a2a_pb2 import StreamResponse
+from google.protobuf.struct_pb2 import Struct
+
+from a2a_scribe.core.records import EVENT_TYPES, EventKind, Shown
+from a2a_scribe.protocol.codec.wire import DELIMITED, delimited, tag, varint
+from a2a_scribe.protocol.extensions import SEQUENCE_URI
+from a2a_scribe.protocol.json import transcode
+
+CACHE_BYTES: Final = 8_000_000
+"""Bytes of events, and of their text, that are kept for the next reader."""
+
+MEMBERS: Final = StreamResponse.DESCRIPTOR.fields_by_name
+OPENINGS: Final[dict[EventKind, bytes]] = {
+    kind: b'{"' + MEMBERS[kind].json_name.encode() + b'":' for kind in EVENT_TYPES
+}
+TAGS: Final[dict[EventKind, bytes]] = {kind: varint(tag(MEMBERS[kind].number, DELIMITED)) for kind in EVENT_TYPES}
+METADATA_TAGS: Final[dict[EventKind, bytes]] = {
+    kind: varint(tag(event.DESCRIPTOR.fields_by_name['metadata'].number, DELIMITED))
+    for kind, event in EVENT_TYPES.items()
+}
+
+
+def with_sequence(item: Shown) -> bytes:
+    """Returns an event in binary form whose metadata says its place in the journal; a direct Message has none.
+
+    Protobuf merges a field that comes twice, so what is added stands behind what is there.
+    """
+    if item.seq is None:
+        return item.body
+    place = Struct()
+    place[SEQUENCE_URI] = item.seq
+    return item.body + delimited(METADATA_TAGS[item.kind], place.SerializeToString())
+
+
+def to_stream_response(item: Shown, *, sequenced: bool = False) -> bytes:
+    """Returns a `StreamResponse` in binary form."""
+    return delimited(TAGS[item.kind], with_sequence(item) if sequenced else item.body)
+
+
+class EventTexts:
+    """Makes `StreamResponse`s as JSON text, and remembers the newest."""
+
+    def __init__(self) -> None:
+        """Starts empty."""
+        self._texts: OrderedDict[tuple[EventKind, int | None, bytes], bytes] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, item: Shown, *, sequenced: bool = False) -> bytes:
+        """Returns the text of an event. Raises: UnencodableError."""
+        key = (item.kind, item.seq if sequenced else None, item.body)
+        text = self._texts.get(key)
+        if text is None:
+            text = OPENINGS[item.kind] + transcode(_body(item, sequenced=sequenced), EVENT_TYPES[item.kind]) + b'}'
+            self._texts[key] = text
+            self._bytes += len(text) + len(item.body)
+            self._forget_surplus()
+        return text
+
+    def _forget_surplus(self) -> None:
+        while self._bytes > CACHE_BYTES:
+            (_, _, body), text = self._texts.popitem(last=False)
+            self._bytes -= len(text) + len(body)
+
+
+def _body(item: Shown, *, sequenced: bool) -> bytes:
+    """Returns what is to be transcoded, each field of it once."""
+    if not sequenced or item.seq is None:
+        return item.body
+    return EVENT_TYPES[item.kind].FromString(with_sequence(item)).SerializeToString()

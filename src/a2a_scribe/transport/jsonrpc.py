@@ -1,0 +1,203 @@
+"""JSON-RPC 2.0 (A2A 1.0, section 9): one endpoint; requests, notifications and batches.
+
+Errors are JSON-RPC's own, with HTTP status 200, unless the request could not even be read as one.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import orjson
+from a2a.utils.errors import (
+    A2AError,
+    InvalidParamsError,
+    InvalidRequestError,
+    JSONParseError,
+    MethodNotFoundError,
+)
+from starlette.types import Receive, Scope, Send
+
+from a2a_scribe.core.records import Shown
+from a2a_scribe.errors import CallerGoneError
+from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.calls import Admission, Wire, decode
+from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_rpc
+from a2a_scribe.transport.operations import OPERATIONS, Operation
+from a2a_scribe.transport.sse import EventStream
+
+MAX_BATCH: Final = 100
+
+
+class RpcRequest(NamedTuple):
+    """What one JSON-RPC request asks for."""
+
+    id: bytes | None
+    """Its id as JSON; `None` for a notification, which is not answered."""
+    method: str
+    params: object
+
+
+class RpcError(Exception):
+    """An error, and the id of the request that it answers."""
+
+    def __init__(self, request_id: bytes, error: A2AError) -> None:
+        """Takes both."""
+        super().__init__(error.message)
+        self.id = request_id
+        self.error = error
+
+
+def parse_request(value: object) -> RpcRequest:
+    """Reads the envelope. Raises: RpcError, with the request's id if it has one."""
+    if not isinstance(value, dict):
+        raise RpcError(b'null', InvalidRequestError('A request must be an object'))
+    given = value.get('id')
+    if not isinstance(given, str | int | float | None) or isinstance(given, bool):
+        raise RpcError(b'null', InvalidRequestError('id must be a string, a number or null'))
+    request_id = orjson.dumps(given)
+    if value.get('jsonrpc') != '2.0':
+        raise RpcError(request_id, InvalidRequestError('jsonrpc must be "2.0"'))
+    if not isinstance(value.get('method'), str):
+        raise RpcError(request_id, InvalidRequestError('method must be a string'))
+    return RpcRequest(request_id if 'id' in value else None, value['method'], value.get('params'))
+
+
+def result_frame(request_id: bytes, result: bytes) -> bytes:
+    """Returns the response that carries a result."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, result)
+
+
+def error_frame(request_id: bytes, error: A2AError) -> bytes:
+    """Returns the response that carries an error."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (request_id, orjson.dumps(to_rpc(error)))
+
+
+class JsonRpcEndpoint:
+    """The endpoint, as an ASGI app."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Takes what the bindings share."""
+        self._wire = wire
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request."""
+        call = HttpCall(scope, receive, send)
+        try:
+            if call.method != 'POST':
+                raise NotAllowedError(['POST'])
+            await self._answer(call)
+        except CallerGoneError:
+            return
+        except RpcError as error:
+            await _refuse(call, error.error, error.id)
+        except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
+            await _refuse(call, as_a2a_error(error), b'null')
+
+    async def _answer(self, call: HttpCall) -> None:
+        call.check_media_type()
+        body = await call.body(self._wire.settings.request_bytes)
+        try:
+            value = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise JSONParseError(f'The body is not JSON: {error}') from None
+        if isinstance(value, list):
+            await self._answer_batch(call, value)
+            return
+        request = parse_request(value)
+        try:
+            await self._answer_one(call, request)
+        except CallerGoneError:
+            raise
+        except Exception as error:
+            if request.id is None:
+                await call.answer(204, b'')
+                return
+            raise RpcError(request.id, as_a2a_error(error)) from error
+
+    async def _answer_one(self, call: HttpCall, request: RpcRequest) -> None:
+        admission = self._wire.admit_http(call)
+        operation = _operation(request)
+        if operation.is_stream and request.id is not None:
+            await self._stream(call, admission, operation, request.params, request.id)
+            return
+        result = await self._result(call, admission, operation, request)
+        if request.id is None:
+            await call.answer(204, b'', headers=admission.headers)
+        else:
+            await call.answer(200, result_frame(request.id, result), JSON, admission.headers)
+
+    async def _stream(
+        self, call: HttpCall, admission: Admission, operation: Operation, given: object, request_id: bytes
+    ) -> None:
+        wire, sequenced = self._wire, admission.wants_sequence
+        params = _decode(given, operation)
+        context = wire.context(call, admission, params.tenant, _state(operation.name, request_id))
+        stream = operation.open(wire.handler, params, context, admission.after(operation))
+
+        def data(item: Shown) -> bytes:
+            return result_frame(request_id, wire.texts.of(item, sequenced=sequenced))
+
+        events = EventStream(call, wire.settings, wire.clock, data, lambda error: error_frame(request_id, error))
+        await events.run(stream, starts_at_once=operation.starts_at_once, headers=admission.headers)
+
+    async def _result(self, call: HttpCall, admission: Admission, operation: Operation, request: RpcRequest) -> bytes:
+        """Returns the result as JSON. A notification's message is accepted, and its answer not waited for."""
+        if request.id is None and operation.name in ('SendMessage', 'SendStreamingMessage'):
+            params = _decode(request.params, OPERATIONS['SendMessage'])
+            params.configuration.return_immediately = True
+            operation = OPERATIONS['SendMessage']
+        elif operation.call is None:
+            raise InvalidRequestError(f'{operation.name} is answered by a stream of its own')
+        else:
+            params = _decode(request.params, operation)
+        assert operation.call is not None
+        context = self._wire.context(call, admission, params.tenant, _state(request.method, request.id))
+        result = await operation.call(self._wire.handler, params, context, call.is_present)
+        return operation.to_json(result, params)
+
+    async def _answer_batch(self, call: HttpCall, values: list[Any]) -> None:
+        """Answers the requests of a batch in their order, each by itself."""
+        if not 1 <= len(values) <= MAX_BATCH:
+            raise InvalidRequestError(f'A batch must have 1 to {MAX_BATCH} requests')
+        admission = self._wire.admit_http(call)
+        answers = [answer for value in values if (answer := await self._answer_member(call, admission, value))]
+        if answers:
+            await call.answer(200, b'[' + b','.join(answers) + b']', JSON, admission.headers)
+        else:
+            await call.answer(204, b'', headers=admission.headers)
+
+    async def _answer_member(self, call: HttpCall, admission: Admission, value: object) -> bytes | None:
+        """Returns the response to a request of a batch, `None` for a notification."""
+        try:
+            request = parse_request(value)
+        except RpcError as error:
+            return error_frame(error.id, error.error)
+        try:
+            result = await self._result(call, admission, _operation(request), request)
+        except CallerGoneError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            return None if request.id is None else error_frame(request.id, as_a2a_error(error))
+        return None if request.id is None else result_frame(request.id, result)
+
+
+def _state(method: str, request_id: bytes | None) -> dict[str, Any]:
+    """Returns what users of `a2a-sdk` find in the state of a JSON-RPC call."""
+    return {'method': method, 'request_id': None if request_id is None else orjson.loads(request_id)}
+
+
+def _operation(request: RpcRequest) -> Operation:
+    operation = OPERATIONS.get(request.method)
+    if operation is None:
+        raise MethodNotFoundError(f'There is no method {request.method[:80]!r}')
+    return operation
+
+
+def _decode(params: object, operation: Operation) -> Any:
+    """Returns the request; absent params stand for a request without fields."""
+    if isinstance(params, list):
+        raise InvalidParamsError('params must be an object')
+    return decode({} if params is None else params, operation)
+
+
+async def _refuse(call: HttpCall, error: A2AError, request_id: bytes) -> None:
+    status = EDGE_STATUSES.get(type(error), 200)
+    await call.answer(status, error_frame(request_id, error), JSON, error_headers(error))

@@ -1,0 +1,126 @@
+"""HTTP+JSON (A2A 1.0, section 11): one app for all of its URLs, below whatever prefix it is mounted at.
+
+Every error has the form of section 11.6, also that of a URL or a method which does not exist.
+"""
+
+from typing import Any, Final
+
+import orjson
+from a2a.utils.constants import A2A_JSON_MEDIA_TYPE
+from a2a.utils.errors import A2AError, JSONParseError, MethodNotFoundError
+from starlette.types import Receive, Scope, Send
+
+from a2a_scribe.core.records import Shown
+from a2a_scribe.errors import CallerGoneError
+from a2a_scribe.protocol.faults import InvalidFieldError, fault_of
+from a2a_scribe.protocol.service_parameters import service_parameters
+from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.caching import answer_cached
+from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant
+from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_status
+from a2a_scribe.transport.operations import OPERATIONS, Operation
+from a2a_scribe.transport.rest_paths import Route, find_route
+from a2a_scribe.transport.rest_query import read_query
+from a2a_scribe.transport.sse import EventStream
+
+EXTENDED_CARD_CACHING: Final = 'private, no-cache'
+"""The extended card may differ from caller to caller (section 8.6)."""
+
+Query = list[tuple[str, str]]
+
+
+class RestApp:
+    """The URLs of HTTP+JSON, as an ASGI app."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Takes what the bindings share."""
+        self._wire = wire
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request."""
+        call = HttpCall(scope, receive, send)
+        try:
+            await self._answer(call)
+        except CallerGoneError:
+            return
+        except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
+            await refuse(call, as_a2a_error(error))
+
+    async def _answer(self, call: HttpCall) -> None:
+        route = find_route(call.segments())
+        if route is None:
+            raise MethodNotFoundError('There is nothing at this path')
+        if call.method not in route.methods:
+            raise NotAllowedError(route.methods)
+        operation = OPERATIONS[route.methods[call.method]]
+        query = call.query()
+        admission = self._wire.admit(service_parameters([*call.headers, *query]))
+        params, tenant = await self._read(call, route, operation, query)
+        context = self._wire.context(call, admission, tenant, {'method': operation.name})
+        if operation.call is None:
+            await self._stream(call, admission, operation, params, context)
+            return
+        result = await operation.call(self._wire.handler, params, context, call.is_present)
+        body = operation.to_json(result, params)
+        if operation.name == 'GetExtendedAgentCard':
+            await answer_cached(call, body, media_type(call), EXTENDED_CARD_CACHING, admission.headers)
+        else:
+            await call.answer(200, body, media_type(call), admission.headers)
+
+    async def _stream(
+        self, call: HttpCall, admission: Admission, operation: Operation, params: Any, context: Any
+    ) -> None:
+        wire, sequenced = self._wire, admission.wants_sequence
+        stream = operation.open(wire.handler, params, context, admission.after(operation))
+
+        def data(item: Shown) -> bytes:
+            return wire.texts.of(item, sequenced=sequenced)
+
+        events = EventStream(call, wire.settings, wire.clock, data, lambda error: orjson.dumps(to_status(error)))
+        await events.run(stream, starts_at_once=operation.starts_at_once, headers=admission.headers)
+
+    async def _read(self, call: HttpCall, route: Route, operation: Operation, query: Query) -> tuple[Any, str]:
+        """Returns the request, from path, query and body, and its tenant."""
+        if call.method == 'POST':
+            given = await self._read_body(call)
+        else:
+            given = read_query((pair for pair in query if pair[0] != 'tenant'), operation.request)
+        fields = dict(route.fields)
+        asked = [('the query', value) for name, value in query if name == 'tenant']
+        tenant = one_tenant([('the path', fields.pop('tenant', '')), *asked])
+        params = decode(given, operation)
+        for name, value in fields.items():
+            field = operation.request.DESCRIPTOR.fields_by_camelcase_name[name].name
+            if call.method == 'POST' and getattr(params, field) not in ('', value):
+                raise InvalidFieldError(name, 'is not that of the path')
+            setattr(params, field, value)
+        tenant = one_tenant([('the URL', tenant), ('the body', params.tenant)])
+        params.tenant = tenant
+        return params, tenant
+
+    async def _read_body(self, call: HttpCall) -> object:
+        call.check_media_type()
+        body = await call.body(self._wire.settings.request_bytes)
+        if not body:
+            return {}
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise JSONParseError(f'The body is not JSON: {error}') from None
+
+
+def media_type(call: HttpCall) -> str:
+    """Returns the type of an answer: A2A's own, unless the client takes plain JSON and says nothing of it."""
+    accepted = call.header('accept').lower()
+    return JSON if JSON in accepted and A2A_JSON_MEDIA_TYPE not in accepted else A2A_JSON_MEDIA_TYPE
+
+
+async def refuse(call: HttpCall, error: A2AError) -> None:
+    """Answers with an error (section 11.6)."""
+    status = EDGE_STATUSES.get(type(error), fault_of(error).http)
+    await call.answer(status, orjson.dumps(to_status(error, status)), media_type(call), error_headers(error))
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers where nothing else does."""
+    await refuse(HttpCall(scope, receive, send), MethodNotFoundError('There is nothing at this path'))

@@ -1,0 +1,95 @@
+"""Server-sent events: a stream of batches becomes an HTTP answer (A2A 1.0, sections 9.4.2 and 11.7).
+
+Each event carries its place in the journal as its `id`. What is there at the same time goes out in one piece; a reader
+that does not read stops the cursor and nothing else.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+
+from a2a.utils.errors import A2AError
+
+from a2a_scribe.clock import Clock
+from a2a_scribe.core.records import Shown
+from a2a_scribe.errors import CallerGoneError
+from a2a_scribe.settings import Settings
+from a2a_scribe.transport.asgi import Headers, HttpCall
+from a2a_scribe.transport.faults import as_a2a_error
+
+MEDIA_TYPE: Final = 'text/event-stream'
+HEADERS: Final = (('content-type', MEDIA_TYPE), ('cache-control', 'no-store'), ('x-accel-buffering', 'no'))
+KEEP_ALIVE: Final = b': keep-alive\n\n'
+LOOK_AROUND: Final = 1.0
+"""Seconds after which a busy stream looks whether its reader is still there."""
+
+Batches = AsyncGenerator[list[Shown], None]
+Data = Callable[[Shown], bytes]
+"""Makes the data of an event."""
+ErrorData = Callable[[A2AError], bytes]
+
+
+class EventStream:
+    """One answer."""
+
+    def __init__(self, call: HttpCall, settings: Settings, clock: Clock, data: Data, error_data: ErrorData) -> None:
+        """Takes how the binding writes events, and an error that comes after the first of them."""
+        self._call = call
+        self._settings = settings
+        self._clock = clock
+        self._data = data
+        self._error_data = error_data
+        self._sent_at = self._looked_at = clock.monotonic()
+
+    async def run(self, stream: Batches, *, starts_at_once: bool, headers: Headers = ()) -> None:
+        """Sends the stream to its end, or until the reader has gone.
+
+        Raises:
+            Exception: What went wrong before the first event; nothing was sent then.
+        """
+        async with aclosing(stream) as batches:
+            first = await self._first(batches, starts_at_once=starts_at_once)
+            await self._call.start(200, [*HEADERS, *headers])
+            try:
+                await self._send(f'retry: {int(self._settings.stream_retry * 1000)}\n\n'.encode() + self._frames(first))
+                async for batch in batches:
+                    await self._pass_on(batch)
+            except CallerGoneError:
+                return
+            except Exception as error:  # noqa: BLE001 - the wire's edge: the stream has begun, so it is told in it
+                await self._send(b'event: error\ndata: ' + self._error_data(as_a2a_error(error)) + b'\n\n')
+            await self._call.part(b'', more=False)
+
+    async def _first(self, batches: Batches, *, starts_at_once: bool) -> list[Shown]:
+        """Waits for what decides whether this will be a stream or an error."""
+        async for batch in batches:
+            if batch or starts_at_once:
+                return batch
+            if not await self._call.is_present():
+                raise CallerGoneError
+        return []
+
+    async def _pass_on(self, batch: list[Shown]) -> None:
+        now = self._clock.monotonic()
+        if not batch or now - self._looked_at >= LOOK_AROUND:
+            self._looked_at = now
+            if not await self._call.is_present():
+                raise CallerGoneError
+        if batch:
+            await self._send(self._frames(batch))
+        elif now - self._sent_at >= self._settings.stream_keep_alive:
+            await self._send(KEEP_ALIVE)
+
+    async def _send(self, body: bytes) -> None:
+        try:
+            await self._call.part(body)
+        except OSError:
+            raise CallerGoneError from None
+        self._sent_at = self._clock.monotonic()
+
+    def _frames(self, batch: list[Shown]) -> bytes:
+        return b''.join(map(self._frame, batch))
+
+    def _frame(self, item: Shown) -> bytes:
+        place = b'' if item.seq is None else b'id: %d\n' % item.seq
+        return b'%bdata: %b\n\n' % (place, self._data(item))
