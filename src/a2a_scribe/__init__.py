@@ -12,8 +12,9 @@ from a2a_scribe.errors import (
 )
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.stores import DatabaseTaskStore, InMemoryTaskStore
-from a2a_scribe.server import create_app, serve
+from a2a_scribe.server import create_app, serve, serve_grpc
 from a2a_scribe.settings import Settings
+from a2a_scribe.transport.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a_scribe.version import __version__
 
 __all__ = [
@@ -27,6 +28,10 @@ __all__ = [
     'SettingsError',
     'TaskConflictError',
     '__version__',
+    'create_agent_card_routes',
     'create_app',
+    'create_jsonrpc_routes',
+    'create_rest_routes',
     'serve',
+    'serve_grpc',
 ]

@@ -22,20 +22,20 @@ from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.constants import TransportProtocol
 from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute
 
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
 from a2a_scribe.settings import Settings, UnfinishedPolicy
-from a2a_scribe.transport.agent_card import CARD_PATH, CardEndpoint, complete_card, http_interfaces
+from a2a_scribe.transport.agent_card import complete_card, http_interfaces
 from a2a_scribe.transport.calls import Wire
 from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
-from a2a_scribe.transport.jsonrpc import JsonRpcEndpoint
 from a2a_scribe.transport.listening import address, listen, reachable, serve_http
-from a2a_scribe.transport.rest import RestApp, not_found
+from a2a_scribe.transport.rest import not_found
+from a2a_scribe.transport.routes import create_agent_card_routes, jsonrpc_routes, rest_routes, wire_of
 
 DEFAULT_DATABASE = 'sqlite+aiosqlite:///a2a-scribe.db'
 DEFAULT_URL = 'http://127.0.0.1:8000'
@@ -124,7 +124,7 @@ def create_app(
             if isinstance(database, str) and isinstance(store, DatabaseTaskStore):
                 await store.engine.dispose()
 
-    wire = Wire(handler, card, settings, context_builder)
+    wire = wire_of(handler, context_builder)
     app = Starlette(routes=[*routes, *_routes(wire, rpc_path, rest_prefix)], lifespan=lifespan)
     app.router.redirect_slashes = False
     app.router.default = not_found
@@ -135,13 +135,11 @@ def create_app(
 
 def _routes(wire: Wire, rpc_path: str | None, rest_prefix: str | None) -> list[BaseRoute]:
     """Returns the routes of the protocol; those of HTTP+JSON last, because theirs below tenants match nearly all."""
-    routes: list[BaseRoute] = [Route(CARD_PATH, CardEndpoint(wire.card, wire.settings.card_max_age))]
+    routes = create_agent_card_routes(wire.card, settings=wire.settings)
     if rpc_path is not None:
-        endpoint = JsonRpcEndpoint(wire)
-        paths = {rpc_path, rpc_path.rstrip('/') or '/', rpc_path.rstrip('/') + '/'}
-        routes += [Route(path, endpoint) for path in sorted(paths)]
+        routes += jsonrpc_routes(wire, rpc_path)
     if rest_prefix is not None:
-        routes.append(Mount(rest_prefix, app=RestApp(wire)))
+        routes += rest_routes(wire, rest_prefix)
     return routes
 
 
@@ -192,6 +190,7 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
     grpc_context_builder: ContextBuilder | None = None,
     url: str | None = None,
     on_ready: Callable[[str], None] | None = None,
+    on_grpc_ready: Callable[[str], None] | None = None,
     **options: Unpack[AppOptions],
 ) -> None:
     """Serves the agent until SIGINT or SIGTERM, then lets what is running end within the drain deadline.
@@ -208,6 +207,7 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
         grpc_context_builder: Turns gRPC's context of a call into a call context (who calls).
         url: Where clients reach the server, if not at the address that it listens on.
         on_ready: Called with the URL once clients can connect.
+        on_grpc_ready: Called after that with the address for gRPC, if it is served.
         **options: Further arguments of `create_app`.
 
     Raises:
@@ -229,8 +229,15 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             if grpc is not None:
                 await grpc.start(app.state.wire, grpc_context_builder)
                 stack.push_async_callback(grpc.stop, settings.cancel_grace)
+
+            def tell() -> None:
+                if on_ready is not None:
+                    on_ready(place)
+                if grpc is not None and on_grpc_ready is not None:
+                    on_grpc_ready(address(reachable(host), grpc.port))
+
             patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
-            await serve_http(app, listener, patience, lambda: on_ready(place) if on_ready else None, handler.aclose)
+            await serve_http(app, listener, patience, tell, handler.aclose)
 
     with listen(host, port) as listener, asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         runner.run(run(listener))

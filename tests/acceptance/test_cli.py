@@ -204,7 +204,15 @@ async def test_serve_takes_a_card(folder: Path) -> None:
 async def test_serve_speaks_grpc(folder: Path) -> None:
     """On the same handler, in the same process."""
     with serving(
-        folder, 'agent:Upper', '--port', '0', '--grpc-port', '0', '--database', 'sqlite+aiosqlite:///g.db'
+        folder,
+        'agent:Upper',
+        '--port',
+        '0',
+        '--grpc-port',
+        '0',
+        '--grpc-in-card',
+        '--database',
+        'sqlite+aiosqlite:///g.db',
     ) as url:
         options: Mapping[str, object] = {
             'supported_protocol_bindings': ['GRPC'],
@@ -212,6 +220,19 @@ async def test_serve_speaks_grpc(folder: Path) -> None:
         }
         async with client_of(url, **options) as client:
             assert await shout(client) == 'HELLO'
+
+
+def test_serve_says_where_grpc_is_and_keeps_it_out_of_the_card(folder: Path) -> None:
+    """Some clients refuse a card with an interface whose URL is only host and port."""
+    with start(folder, (*A2A_SCRIBE, 'serve', 'agent:Upper', '--port', '0', '--grpc-port', '0')) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[-1]
+        assert re.fullmatch(r'a2a-scribe: and over gRPC at 127\.0\.0\.1:\d+\n', process.stdout.readline())
+        card = httpx.get(f'{url}/.well-known/agent-card.json').json()
+        assert [each['protocolBinding'] for each in card['supportedInterfaces']] == ['JSONRPC', 'HTTP+JSON']
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TOO_LONG)
+    assert process.returncode == 0
 
 
 def test_serve_stops_at_an_interrupt_too(folder: Path) -> None:

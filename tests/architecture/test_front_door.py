@@ -18,8 +18,12 @@ NAMES = [
     'SettingsError',
     'TaskConflictError',
     '__version__',
+    'create_agent_card_routes',
     'create_app',
+    'create_jsonrpc_routes',
+    'create_rest_routes',
     'serve',
+    'serve_grpc',
 ]
 
 

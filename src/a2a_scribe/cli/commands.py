@@ -41,10 +41,15 @@ def serve(
     host: Annotated[str, typer.Option(help='The address to listen on.')] = '127.0.0.1',
     port: Annotated[int, typer.Option(min=0, max=65535, help='The port for HTTP; 0 takes a free one.')] = 8000,
     grpc_port: Annotated[int | None, typer.Option(min=0, max=65535, help='The port for gRPC, if wanted.')] = None,
+    grpc_in_card: Annotated[bool, typer.Option(help='Name the gRPC interface in the card.')] = False,
     url: Annotated[str | None, typer.Option(metavar='URL', help='Where clients reach it; for the card.')] = None,
 ) -> None:
     """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
-    raise typer.Exit(serve_executor(target, card, database, host, port, grpc_port, url))
+    raise typer.Exit(
+        serve_executor(
+            target, card, database, host=host, port=port, grpc_port=grpc_port, grpc_in_card=grpc_in_card, url=url
+        )
+    )
 
 
 @app.command(context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []})

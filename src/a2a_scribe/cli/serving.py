@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from sqlalchemy.engine import make_url
 
@@ -18,9 +19,17 @@ from a2a_scribe.server import serve
 FAILED = 2
 
 
-def serve_executor(
-    target: str, card: Path | None, database: str, host: str, port: int, grpc_port: int | None, url: str | None
-) -> int:
+class Place(TypedDict):
+    """Where to serve, and under which address."""
+
+    host: str
+    port: int
+    grpc_port: int | None
+    grpc_in_card: bool
+    url: str | None
+
+
+def serve_executor(target: str, card: Path | None, database: str, **place: Unpack[Place]) -> int:
     """Serves until the process is told to stop; returns its exit code."""
     logging.basicConfig(format='%(asctime)s %(levelname)s %(name)s: %(message)s', level=logging.WARNING)
     if '' not in sys.path:
@@ -33,11 +42,9 @@ def serve_executor(
             executor,
             agent_card,
             database,
-            host=host,
-            port=port,
-            grpc_port=grpc_port,
-            url=url,
-            on_ready=lambda place: print(f'a2a-scribe: serving {agent_card.name} at {place}', flush=True),
+            on_ready=lambda url: print(f'a2a-scribe: serving {agent_card.name} at {url}', flush=True),
+            on_grpc_ready=lambda address: print(f'a2a-scribe: and over gRPC at {address}', flush=True),
+            **place,
         )
     except EnvironmentFault as error:
         return _refuse(f'the database {_shown(database)} cannot be used: {error}')

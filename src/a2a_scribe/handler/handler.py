@@ -130,6 +130,11 @@ class DefaultRequestHandler(RequestHandler):
         )
 
     @property
+    def agent_card(self) -> AgentCard:
+        """The card whose capabilities and extensions decide what is served."""
+        return self._agent_card
+
+    @property
     def engine(self) -> Engine:
         """The engine that does the work: its signals, and how many tasks are live."""
         return self._engine
