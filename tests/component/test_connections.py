@@ -1,0 +1,218 @@
+"""Connections that are silent, slow, broken or gone, seen from the ASGI side of the app."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from starlette.types import ASGIApp, Message
+
+from a2a_scribe import Settings
+from a2a_scribe.protocol.states import COMPLETED, INPUT_REQUIRED
+from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
+from a2a_scribe.transport.calls import Wire
+from a2a_scribe.transport.jsonrpc import JsonRpcEndpoint
+from a2a_scribe.transport.rest import RestApp
+from tests.component.kit import Site, new_card, running, settle, until
+
+pytestmark = pytest.mark.anyio
+
+SENT: dict[str, Any] = {'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'go'}]}}
+Make = Callable[[Wire], ASGIApp]
+
+
+class Connection:
+    """One request over one connection, which the test can break."""
+
+    def __init__(self, app: ASGIApp, path: str, body: object, *, method: str = 'POST', **headers: str) -> None:
+        self.sent: list[Message] = []
+        self.broken: type[OSError] | None = None
+        self.room = asyncio.Event()
+        self.room.set()
+        self._gone = asyncio.Event()
+        self._requests = [{'type': 'http.request', 'body': orjson.dumps(body), 'more_body': False}]
+        named = {'a2a-version': '1.0', **{name.replace('_', '-'): value for name, value in headers.items()}}
+        scope = {
+            'type': 'http',
+            'method': method,
+            'path': path,
+            'raw_path': path.encode(),
+            'root_path': '',
+            'query_string': b'',
+            'headers': [(name.encode(), value.encode()) for name, value in named.items()],
+        }
+        self.task = asyncio.create_task(self._run(app, scope))
+
+    async def _run(self, app: ASGIApp, scope: dict[str, Any]) -> None:
+        await app(scope, self._receive, self._send)
+
+    async def _receive(self) -> Message:
+        if self._requests:
+            return self._requests.pop()
+        await self._gone.wait()
+        return {'type': 'http.disconnect'}
+
+    async def _send(self, message: Message) -> None:
+        await self.room.wait()
+        if self.broken is not None:
+            raise self.broken
+        self.sent.append(message)
+
+    def go_away(self) -> None:
+        self._gone.set()
+
+    @property
+    def text(self) -> str:
+        return b''.join(message.get('body', b'') for message in self.sent).decode()
+
+    @property
+    def status(self) -> int | None:
+        return self.sent[0]['status'] if self.sent else None
+
+    @property
+    def ids(self) -> list[int]:
+        return [int(line[4:]) for line in self.text.splitlines() if line.startswith('id: ')]
+
+
+def rest(site: Site, path: str, body: object = SENT, **given: Any) -> Connection:
+    wire = Wire(site.handler, site.handler.agent_card, site.engine.settings, clock=site.clock)
+    return Connection(RestApp(wire), path, body, **given)
+
+
+def rpc(site: Site, method: str, params: object = SENT) -> Connection:
+    wire = Wire(site.handler, site.handler.agent_card, site.engine.settings, clock=site.clock)
+    return Connection(JsonRpcEndpoint(wire), '/', {'jsonrpc': '2.0', 'id': 7, 'method': method, 'params': params})
+
+
+def observers(site: Site) -> int:
+    """How many cursors wait, by the timers of their polls."""
+    return site.clock.timers
+
+
+async def test_a_silent_stream_is_kept_alive() -> None:
+    agent = ScriptedAgent([emit(task()), wait('gate'), emit(status(COMPLETED))])
+    async with running(agent, settings=Settings(stream_keep_alive=3)) as site:
+        reader = rest(site, '/message:stream')
+        await until(lambda: reader.ids)
+        assert reader.text.startswith('retry: 1000\n\nid: 2\ndata: {"task":')
+        for _ in range(2):
+            await site.advance(1.0)
+        assert ': keep-alive' not in reader.text
+        for _ in range(5):
+            await site.advance(1.0)
+        assert reader.text.count(': keep-alive\n\n') == 2
+        agent.open('gate')
+        await reader.task
+        assert reader.sent[-1] == {'type': 'http.response.body', 'body': b'', 'more_body': False}
+
+
+@pytest.mark.parametrize('path', ['/message:stream', '/message:send'])
+async def test_a_client_that_has_gone_is_noticed_and_the_agent_goes_on(path: str) -> None:
+    agent = ScriptedAgent([emit(task()), wait('gate'), emit(status(COMPLETED))])
+    async with running(agent) as site:
+        reader = rest(site, path)
+        await until(lambda: site.task_ids)
+        await settle()
+        timers = observers(site)
+        reader.go_away()
+        await site.advance(1.0)
+        await reader.task
+        assert observers(site) == timers - 1, 'nobody waits for the client any more'
+        agent.open('gate')
+        await site.left_memory()
+        assert (await site.get(site.task_id, user='')).status.state == COMPLETED
+
+
+async def test_a_client_of_json_rpc_that_has_gone_gets_no_answer() -> None:
+    agent = ScriptedAgent([emit(task()), wait('gate'), emit(status(COMPLETED))])
+    async with running(agent) as site:
+        reader = rpc(site, 'SendMessage')
+        await until(lambda: site.task_ids)
+        reader.go_away()
+        await site.advance(1.0)
+        await reader.task
+        assert reader.sent == []
+
+
+async def test_a_client_that_goes_while_events_come_is_noticed_too() -> None:
+    agent = ScriptedAgent([emit(task()), wait('first'), emit(artifact()), wait('second'), emit(artifact())])
+    async with running(agent) as site:
+        reader = rest(site, '/message:stream')
+        await until(lambda: reader.ids)
+        reader.go_away()
+        site.clock.skip(1.0)
+        agent.open('first')
+        await reader.task
+        assert len(reader.ids) == 1
+
+
+async def test_a_server_that_says_so_when_it_sends_is_believed() -> None:
+    agent = ScriptedAgent([emit(task()), wait('gate'), emit(status(COMPLETED))])
+    async with running(agent) as site:
+        reader = rest(site, '/message:stream')
+        await until(lambda: reader.ids)
+        reader.broken = ConnectionResetError
+        agent.open('gate')
+        await reader.task
+
+
+async def test_a_reader_without_room_holds_up_nobody_and_gets_all_of_it() -> None:
+    chunks = [emit(artifact(str(number), append=number > 0)) for number in range(300)]
+    agent = ScriptedAgent([emit(task()), wait('gate'), *chunks, emit(status(COMPLETED))])
+    async with running(agent, settings=Settings(tail_records=10, tail_bytes=500)) as site:
+        slow, quick = rest(site, '/message:stream'), None
+        await until(lambda: slow.ids)
+        quick = rest(site, f'/tasks/{site.task_id}:subscribe', {})
+        await until(lambda: quick.ids)
+        slow.room.clear()
+        agent.open('gate')
+        await quick.task
+        assert len(quick.ids) == 302
+        await site.left_memory()
+        assert len(slow.ids) == 1
+        slow.room.set()
+        await slow.task
+        assert slow.ids == list(range(2, 304))
+
+
+@pytest.mark.parametrize('last', ['', '0', '2', '3'])
+async def test_a_resumed_stream_is_accepted_at_once_and_goes_on(last: str) -> None:
+    agent = ScriptedAgent([emit(status(INPUT_REQUIRED))], [emit(status(COMPLETED))])
+    async with running(agent) as site:
+        parked = await site.send(user='')
+        await site.left_memory()
+        given = {'last_event_id': last} if last else {}
+        reader = rest(site, f'/tasks/{parked.id}:subscribe', {}, **given)
+        await until(lambda: reader.status == 200)
+        await settle()
+        last_seq = len(await site.records(parked.id))
+        assert reader.ids == {'': [last_seq], '0': [2, 3], '2': [3], '3': []}[last]
+        await site.send(task_id=parked.id, user='')
+        await reader.task
+        assert reader.ids[-1] == len(await site.records(parked.id)) - 1
+
+
+async def test_an_error_after_the_first_event_is_told_in_the_stream() -> None:
+    agent = ScriptedAgent([emit(status(INPUT_REQUIRED))])
+    async with running(agent) as site:
+        parked = await site.send(user='')
+        await site.left_memory()
+        one = rest(site, f'/tasks/{parked.id}:subscribe', {})
+        other = rpc(site, 'SubscribeToTask', {'id': parked.id})
+        await until(lambda: one.ids and other.ids)
+        await site.journal.delete_task(parked.id, site.caller(''))
+        await site.advance(1.0)
+        await one.task
+        await other.task
+        assert 'event: error\ndata: {"error":{"code":404,"status":"NOT_FOUND"' in one.text
+        assert 'event: error\ndata: {"jsonrpc":"2.0","id":7,"error":{"code":-32001' in other.text
+
+
+async def test_an_error_before_the_first_event_is_an_answer() -> None:
+    async with running(ScriptedAgent([]), card=new_card(streaming=False)) as site:
+        for path in ('/message:stream', '/tasks/none:subscribe'):
+            reader = rest(site, path, SENT if 'message' in path else {})
+            await reader.task
+            assert (reader.status, 'UNSUPPORTED_OPERATION' in reader.text) == (400, True)
+        assert site.task_ids == []
