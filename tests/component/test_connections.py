@@ -113,7 +113,7 @@ async def test_a_client_that_has_gone_is_noticed_and_the_agent_goes_on(path: str
     async with running(agent) as site:
         reader = rest(site, path)
         await until(lambda: site.task_ids)
-        await settle()
+        await site.advance(1.0)
         timers = observers(site)
         reader.go_away()
         await site.advance(1.0)
