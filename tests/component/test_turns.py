@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
 from a2a.server.events import Event
-from a2a.utils.errors import InternalError, InvalidAgentResponseError, UnsupportedOperationError
+from a2a.utils.errors import InternalError, InvalidAgentResponseError, InvalidParamsError, UnsupportedOperationError
 
 from a2a_scribe import Settings
 from a2a_scribe.errors import TurnEndedError
@@ -22,7 +22,7 @@ from a2a_scribe.protocol.states import (
     WORKING,
     name_of,
 )
-from a2a_scribe.protocol.types import Message, Part, Role, Task, TaskState
+from a2a_scribe.protocol.types import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState
 from a2a_scribe.testing.agents import (
     Run,
     ScriptedAgent,
@@ -469,6 +469,45 @@ async def test_what_is_no_event_fails_the_task(thing: object, before: Sequence[S
         with pytest.raises(InvalidAgentResponseError):
             await site.send()
         assert (await site.get(site.task_id)).status.state == FAILED
+
+
+def nested(number: float) -> Part:
+    part = Part()
+    part.data.list_value.values.add().struct_value.update({'deep': number})
+    return part
+
+
+@pytest.mark.parametrize('number', [float('nan'), float('inf'), float('-inf')])
+@pytest.mark.parametrize(
+    'make',
+    [
+        lambda number: task(metadata={'n': number}),
+        lambda number: status(WORKING, metadata={'n': number}),
+        lambda number: artifact(metadata={'n': number}),
+        lambda number: TaskArtifactUpdateEvent(artifact=Artifact(artifact_id='a', parts=[nested(number)])),
+        lambda number: Message(message_id='m', parts=[nested(number)]),
+    ],
+    ids=['task', 'status', 'artifact', 'part', 'message'],
+)
+async def test_a_number_that_json_cannot_express_is_refused_where_it_is_emitted(
+    make: Callable[[float], Event], number: float
+) -> None:
+    agent = ScriptedAgent([attempt(make(number)), emit(status(COMPLETED, metadata={'n': 1.5e308}))])
+    async with running(agent) as site:
+        answer = await site.send()
+        assert answer.status.state == COMPLETED
+        [refusal] = agent.refusals
+        assert isinstance(refusal, InvalidAgentResponseError)
+        assert 'NaN' in str(refusal)
+
+
+async def test_a_number_that_json_cannot_express_is_refused_in_a_message() -> None:
+    request = new_request()
+    request.message.parts.append(nested(float('nan')))
+    async with running(ScriptedAgent([])) as site:
+        with pytest.raises(InvalidParamsError, match='not finite'):
+            await site.handler.on_message_send(request, new_context())
+        assert site.task_ids == []
 
 
 async def test_what_an_agent_changes_after_it_was_enqueued_changes_nothing() -> None:

@@ -15,6 +15,8 @@ from a2a_scribe.clock import Clock
 from a2a_scribe.core.admission import Reply, admit, create_task
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import (
+    EVENT_TYPES,
+    SHOWN,
     ArtifactChanged,
     Change,
     Record,
@@ -30,8 +32,9 @@ from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
+from a2a_scribe.protocol.json import UnencodableError, check_numbers
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
-from a2a_scribe.protocol.types import NodeId, TaskPushNotificationConfig, TaskState
+from a2a_scribe.protocol.types import Event, Message, NodeId, TaskPushNotificationConfig, TaskState
 from a2a_scribe.settings import Settings
 
 SNAPSHOT_BYTES = 16_384
@@ -137,12 +140,18 @@ class Writer:
         if self._closed:
             raise TurnEndedError
         now = self._tools.clock.now()
+        if isinstance(event, Message):
+            _refuse_if_unwritable(event.SerializeToString(), Message)
         changes = admit(self.projection, facts, event, now)
         if isinstance(changes, Reply):
             return changes
-        for change in changes:
+        encoded = [encode(change) for change in changes]
+        for kind, body in encoded:
+            if kind in SHOWN:
+                _refuse_if_unwritable(body[1:], EVENT_TYPES[SHOWN[kind]])
+        for change, (kind, body) in zip(changes, encoded, strict=True):
             self._refuse_if_too_large(change)
-            self._record(change, now, None)
+            self._record(change, kind, body, now, None)
         return None
 
     def now(self) -> int:
@@ -157,7 +166,7 @@ class Writer:
         """
         if self.broken is not None:
             raise self.broken
-        self._record(change, self._tools.clock.now(), note)
+        self._record(change, *encode(change), self._tools.clock.now(), note)
 
     def end_turn(self, ended: TurnEnded, note: str | None = None) -> None:
         """Records the end of the turn; from here on the journal decides who goes on."""
@@ -169,11 +178,10 @@ class Writer:
         self._ends_turn = self._closed = True
         self._tools.notice(self)
 
-    def _record(self, change: Change, now: int, note: str | None) -> None:
+    def _record(self, change: Change, kind: str, body: bytes, now: int, note: str | None) -> None:
         if self._unrecorded_start is not None:
             start, self._unrecorded_start = self._unrecorded_start, None
             self._put(*encode(start), now, None)
-        kind, body = encode(change)
         if self.projection is not None:
             before = self.projection.state
             self.projection.apply(change)
@@ -330,3 +338,11 @@ class Writer:
     def state(self) -> TaskState | None:
         """The state of the task, durable or not; `None` before it exists."""
         return None if self.projection is None else self.projection.state
+
+
+def _refuse_if_unwritable(body: bytes, kind: type[Event]) -> None:
+    """Refuses what could never be shown over JSON again, nor the task that it is part of."""
+    try:
+        check_numbers(body, kind)
+    except UnencodableError as error:
+        raise InvalidAgentResponseError(str(error)) from error

@@ -16,6 +16,7 @@ from google.protobuf.message import Message as ProtoMessage
 
 from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, Violation
 from a2a_scribe.protocol.ids import MAX_ID_LENGTH, has_unusable_characters
+from a2a_scribe.protocol.json import UnencodableError, check_numbers
 from a2a_scribe.protocol.paging import MAX_PAGE_SIZE
 from a2a_scribe.protocol.required import MISSING, missing_fields
 from a2a_scribe.protocol.states import KNOWN
@@ -55,6 +56,7 @@ def check_send(params: SendMessageRequest) -> None:
     for index, part in enumerate(message.parts):
         if part.WhichOneof('content') is None:
             raise InvalidFieldError(f'message.parts[{index}]', 'has no content: one of text, raw, url, data')
+    check_finite('message', message)
     check_id('message.messageId', message.message_id)
     if message.task_id:
         check_id('message.taskId', message.task_id)
@@ -64,6 +66,14 @@ def check_send(params: SendMessageRequest) -> None:
         check_history_length('configuration.historyLength', configuration.history_length)
     if len(message.reference_task_ids) > MAX_REFERENCES:
         raise InvalidFieldError('message.referenceTaskIds', f'must not name more than {MAX_REFERENCES} tasks')
+
+
+def check_finite(field: str, value: ProtoMessage) -> None:
+    """Refuses numbers that only protobuf can hold, and JSON cannot show. Raises: InvalidParamsError."""
+    try:
+        check_numbers(value.SerializeToString(), type(value))
+    except UnencodableError:
+        raise InvalidFieldError(field, 'must not have numbers that are not finite') from None
 
 
 def check_id(field: str, value: str) -> None:

@@ -5,6 +5,7 @@ asks: an enum value must be known, nothing is given twice, and every error names
 it.
 """
 
+import re
 from typing import Any, TypeVar
 
 import orjson
@@ -16,6 +17,10 @@ from a2a_scribe.protocol.codec.encoding_values import Reader
 from a2a_scribe.protocol.codec.errors import InvalidJsonError, UnencodableError
 
 AnyMessage = TypeVar('AnyMessage', bound=Message)
+
+
+MAYBE_NOT_FINITE = re.compile(rb'\x11.{6}[\xf0-\xff][\x7f\xff]', re.DOTALL)
+"""A `Value` with a number whose exponent has all bits set; other bytes may look like one."""
 
 
 class _Readers(dict[type[Message], Reader]):
@@ -75,6 +80,16 @@ def transcode(data: bytes, kind: type[Message]) -> bytes:
         raise UnencodableError('The message is nested too deeply.') from None
 
 
+def check_numbers(data: bytes, kind: type[Message]) -> None:
+    """Refuses a message in binary form that holds a number which JSON cannot express: NaN, or an infinity.
+
+    Raises:
+        UnencodableError: It does.
+    """
+    if MAYBE_NOT_FINITE.search(data):
+        transcode(data, kind)
+
+
 def from_dict(value: object, kind: type[AnyMessage]) -> AnyMessage:
     """Returns the message that parsed JSON describes.
 
@@ -104,6 +119,7 @@ __all__ = [
     'Defaults',
     'InvalidJsonError',
     'UnencodableError',
+    'check_numbers',
     'from_bytes',
     'from_dict',
     'to_bytes',
