@@ -29,11 +29,12 @@ from a2a_scribe.protocol.codec.encoding_values import (
     read_bytes,
     read_list,
     read_struct,
+    read_text,
     read_timestamp,
     read_value,
 )
 from a2a_scribe.protocol.codec.errors import UnencodableError
-from a2a_scribe.protocol.codec.wire import DELIMITED, VARINT, read_varint, signed, skip, tag
+from a2a_scribe.protocol.codec.wire import DELIMITED, VARINT, read_varint, signed, skip, tag, varint
 
 Defaults = Literal['omit', 'own', 'all']
 """Which fields without presence are written although they hold their default: none, the outermost message's own
@@ -46,8 +47,8 @@ WELL_KNOWN: Final[dict[str, Reader]] = {
     TIMESTAMP: read_timestamp,
 }
 
-ONE, NUMBER, MANY, MAP = range(4)
-"""How a field's values are put together; numbers come alone."""
+ONE, NUMBER, MAP, MANY = range(4)
+"""How a field's values are put together; numbers come alone, and what is repeated comes in runs."""
 
 
 Convert = Callable[..., Any]
@@ -98,6 +99,9 @@ def _plain_reader(table: Table) -> Reader:
             except KeyError:
                 pos = skip(data, start)
                 continue
+            if shape == MANY and convert is not None:
+                pos = convert(data, start, end, made.setdefault(name, []))
+                continue
             size = data[pos + 1]
             pos += 2
             if size > 127:
@@ -112,13 +116,47 @@ def _plain_reader(table: Table) -> Reader:
                 pos += size
             if shape <= NUMBER:
                 made[name] = value
-            elif shape == MANY:
-                made.setdefault(name, []).append(value)
             else:
                 made.setdefault(name, {})[value[0]] = value[1]
         return made
 
     return read
+
+
+def _run_reader(head: bytes, convert: Convert, texts: dict[int, str]) -> Convert:
+    """Returns the function that reads what is repeated, one after the other; short texts are the most common.
+
+    It takes where the first begins and the list that they go into, and returns where something else begins.
+    """
+    first, width = head[0], len(head)
+
+    def read(data: bytes, pos: int, end: int, items: list[Any]) -> int:
+        while pos < end and data[pos] == first and (width == 1 or data.startswith(head, pos)):
+            pos += width + 1
+            size = data[pos - 1]
+            if size > 127:
+                size, pos = read_varint(data, pos - 1)
+            stop = pos + size
+            if 2 <= size < 130 and data[pos + 1] == size - 2 and data[pos] in texts:
+                items.append({texts[data[pos]]: data[pos + 2 : stop].decode()})
+            else:
+                items.append(convert(data, pos, stop))
+            pos = stop
+        return pos
+
+    return read
+
+
+def _texts(repeated: FieldDescriptor, *, full: bool) -> dict[int, str]:
+    """Returns the fields of repeated messages that are one text, which may be all that such a message has."""
+    descriptor = repeated.message_type
+    if full or descriptor is None or descriptor.full_name in WELL_KNOWN or is_foreign(descriptor):
+        return {}
+    return {
+        tag(field.number, DELIMITED): field.json_name
+        for field in descriptor.fields
+        if field.type == FieldDescriptor.TYPE_STRING and not is_repeated(field) and field.number < 16
+    }
 
 
 def _full_reader(plain: Reader, absent: Absent) -> Reader:
@@ -154,8 +192,9 @@ def _field(field: FieldDescriptor, made: Made, *, full: bool) -> tuple[int, Fiel
     if entry := map_entry(field):
         return head, (field.json_name, MAP, _entry_reader(*entry, made, full=full))
     convert = _convert(field, made, full=full)
-    shape = NUMBER if field.type in NUMBERS else MANY if is_repeated(field) else ONE
-    return head, (field.json_name, shape, convert)
+    if is_repeated(field):
+        return head, (field.json_name, MANY, _run_reader(varint(head), convert or read_text, _texts(field, full=full)))
+    return head, (field.json_name, NUMBER if field.type in NUMBERS else ONE, convert)
 
 
 def _convert(field: FieldDescriptor, made: Made, *, full: bool) -> Convert | None:

@@ -39,6 +39,11 @@ def enum_reader(enum: EnumDescriptor) -> Callable[[int], str | int]:
     return _Names({number % (1 << 64): value.name for number, value in enum.values_by_number.items()}).__getitem__
 
 
+def read_text(data: bytes, pos: int, end: int) -> str:
+    """Returns text."""
+    return data[pos:end].decode()
+
+
 def read_bytes(data: bytes, pos: int, end: int) -> str:
     """Returns base64 with padding."""
     return b2a_base64(data[pos:end], newline=False).decode('ascii')
