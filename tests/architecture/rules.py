@@ -16,6 +16,7 @@ RANKS: Mapping[str, int] = {
     'signals': 0,
     'version': 0,
     'protocol': 1,
+    'client': 2,
     'core': 2,
     'journal.port': 3,
     'journal': 4,
@@ -37,7 +38,7 @@ RANKS: Mapping[str, int] = {
 HOMES: Mapping[str, Collection[str]] = {
     r'time\..+': ('clock',),
     r'datetime\.(datetime\.(now|utcnow|today)|date\.today)': ('clock',),
-    r'(random|secrets)\..+|uuid\.uuid\w+|os\.urandom': ('ids',),
+    r'(random|secrets)\..+|uuid\.uuid\w+|os\.urandom': ('ids', 'client.backoff'),
     r'os\.(environ|environb|getenv|putenv)\b.*': ('settings', 'cli'),
 }
 """What must be an argument everywhere but in the modules that read it."""
@@ -55,9 +56,22 @@ LOCKS = r'(asyncio|anyio|threading)\.R?Lock'
 SLEEPS = ('asyncio.sleep', 'anyio.sleep', 'time.sleep', 'trio.sleep')
 DENIED_WORDS = ('TODO', 'FIXME', 'XXX', 'HACK')
 FOLDERS = frozenset(
-    {'protocol', 'core', 'journal', 'cluster', 'engine', 'push', 'handler', 'transport', 'console', 'testing', 'cli'}
+    {
+        'protocol',
+        'client',
+        'core',
+        'journal',
+        'cluster',
+        'engine',
+        'push',
+        'handler',
+        'transport',
+        'console',
+        'testing',
+        'cli',
+    }
 )
-FOLDERS_WITH_CODE = ('', 'cli', 'testing')
+FOLDERS_WITH_CODE = ('', 'cli', 'client', 'testing')
 
 
 def station(module: str) -> str:
