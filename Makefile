@@ -20,7 +20,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench bench-smoke regression-peer sdk-versions frameworks clean
+.PHONY: help demo test check format bench bench-http bench-smoke regression-peer sdk-versions frameworks clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +44,12 @@ format: $(VENV)/.dev  ## mend what can be mended mechanically
 bench: $(VENV)/.bench  ## measure beside a2a-sdk, write bench/results
 	$(VENV)/bin/python -m bench
 
-bench-smoke: $(VENV)/.bench  ## run the benchmark once, small
+bench-http: $(VENV)/.bench  ## the same over HTTP, beside a2a-sdk, fasta2a and a bare ASGI app
+	$(VENV)/bin/python -m bench.http
+
+bench-smoke: $(VENV)/.bench  ## run both benchmarks once, small
 	$(VENV)/bin/python -m bench --smoke
+	$(VENV)/bin/python -m bench.http --smoke
 
 regression-peer: $(PEER_VENV)/.ready  ## show that the regression test fails on the handler of a2a-sdk 1.2.2
 	@sh tests/acceptance/peer.sh $(PEER_VENV) $(REGRESSION)

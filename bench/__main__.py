@@ -12,8 +12,9 @@ from rich.console import Console
 from bench import chart, report
 from bench.databases import default_parent, sources
 from bench.names import DATABASES
+from bench.options import parser, selection, unknown
 from bench.plan import FULL, SMOKE, Plan
-from bench.runner import Runner, Selection
+from bench.runner import Runner
 from bench.systems import OURS, PEER, SYSTEMS, System
 
 RESULTS: Final = Path(__file__).parent / 'results'
@@ -31,9 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f'{", ".join(missing)} is not installed here; see --system')
         return 2
     known = _parts(plan)
-    unknown = [name for name in options.only if not any(item.startswith(name) for item in known)]
-    if unknown:
-        console.print(f'no part is called {", ".join(unknown)}; there are {", ".join(known)}')
+    if wrong := unknown(options.only, known):
+        console.print(f'no part is called {", ".join(wrong)}; there are {", ".join(known)}')
         return 2
     return _run(options, plan, systems, console)
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace, plan: Plan, systems: tuple[System, ...], console: Console) -> int:
     folder = options.output or (RESULTS / 'smoke' if plan.is_smoke else RESULTS)
     with sources(tuple(options.database or DATABASES), options.work) as found:
-        runner = Runner(plan, found, systems, _selection(options.only, _parts(plan)), console.log)
+        runner = Runner(plan, found, systems, selection(options.only, _parts(plan)), console.log)
         results = runner.run()
     results.environment = report.environment(options.work or default_parent(), systems)
     is_judged = not plan.is_smoke and {PEER, OURS} <= set(systems)
@@ -56,34 +56,15 @@ def _parts(plan: Plan) -> list[str]:
     return [*(workload.name for workload in plan.workloads), *PARTS]
 
 
-def _selection(only: list[str], known: list[str]) -> Selection:
-    """Everything, or what is called, or else begins with, one of the given names."""
-    exact = {item for item in only if item in known}
-    prefixes = tuple(item for item in only if item not in exact)
-    return lambda name: not only or name in exact or name.startswith(prefixes)
-
-
 def _plan(options: argparse.Namespace) -> Plan:
     plan = SMOKE if options.smoke else FULL
     return plan if options.rounds is None else replace(plan, rounds=options.rounds)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog='python -m bench', description=f'{OURS.title} and {PEER.title} in one run.')
-    parser.add_argument('--smoke', action='store_true', help='small sizes: checks that all is right, judges no speed')
-    parser.add_argument('--rounds', type=int, metavar='N', help='rounds of each measurement (default: 3, smoke: 1)')
-    parser.add_argument(
-        '--only',
-        action='append',
-        default=[],
-        metavar='NAME',
-        help='only this part, or those whose names begin so; repeatable',
-    )
-    parser.add_argument('--database', action='append', choices=DATABASES, help='only this one; repeatable')
-    parser.add_argument('--system', action='append', choices=list(SYSTEMS), help='only this one; repeatable')
-    parser.add_argument('--work', type=Path, metavar='DIR', help='where the databases lie (default: /var/tmp)')
-    parser.add_argument('--output', type=Path, metavar='DIR', help='where the results go (default: bench/results)')
-    return parser
+    made = parser('python -m bench', f'{OURS.title} and {PEER.title} in one run.', SYSTEMS)
+    made.add_argument('--database', action='append', choices=DATABASES, help='only this one; repeatable')
+    return made
 
 
 if __name__ == '__main__':

@@ -27,9 +27,8 @@ from a2a.types.a2a_pb2 import (
     TaskStatusUpdateEvent,
 )
 
-ARTIFACT_ID: Final = 'answer'
-CHUNK_PREFIX: Final = 'chunk '
-CHUNK_DIGITS: Final = 14  # with the prefix: 20 bytes
+from bench.chunks import ARTIFACT_ID, chunk_text
+
 KILOBYTE: Final = 1024
 
 Script = Callable[['Turn', int], Awaitable[None]]
@@ -48,10 +47,6 @@ def agent_card() -> AgentCard:
         default_output_modes=['text/plain'],
         skills=[AgentSkill(id='emit', name='emit', description='Emits events.', tags=['bench'])],
     )
-
-
-def chunk_text(number: int) -> str:
-    return f'{CHUNK_PREFIX}{number:0{CHUNK_DIGITS}d}'
 
 
 def kilobyte(number: int) -> str:
@@ -122,6 +117,11 @@ async def emit_chunks(turn: Turn, count: int) -> None:
         await turn.chunk(chunk_text(number), append=number > 0)
 
 
+async def work(turn: Turn, count: int) -> None:
+    await turn.status(TaskState.TASK_STATE_WORKING)
+    await emit_chunks(turn, count)
+
+
 async def emit_resets(turn: Turn, count: int) -> None:
     for number in range(count):
         await turn.chunk(kilobyte(number), append=False)
@@ -142,12 +142,19 @@ async def wait(turn: Turn, count: int) -> None:
     await turn.wait_for_release()
 
 
+async def work_when_released(turn: Turn, count: int) -> None:
+    await turn.wait_for_release()
+    await emit_chunks(turn, count)
+
+
 SCRIPTS: Final[dict[str, Script]] = {
     'chunks': emit_chunks,
     'resets': emit_resets,
     'statuses': emit_statuses,
     'messages': emit_messages,
     'wait': wait,
+    'work': work,
+    'gated': work_when_released,
 }
 
 

@@ -16,7 +16,7 @@ from a2a.types.a2a_pb2 import Task, TaskArtifactUpdateEvent, TaskState
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from bench.agents import CHUNK_PREFIX
+from bench.chunks import CHUNK_PREFIX
 from bench.promises import durability_settings, weaknesses
 from bench.spec import Sample, Spec
 from bench.stored import Stored, chunks_in, gaps, records_of

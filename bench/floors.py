@@ -1,27 +1,31 @@
 """The least that a full run has to show. Judged by the full benchmark alone, never by a timed unit test."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from bench.names import POSTGRESQL, SQLITE
 from bench.results import Results, quotient
 from bench.systems import OURS
+from bench.tables import NONE, Grid
 
+WORDS: Final = {True: 'pass', False: 'FAIL', None: 'not measured'}
+
+R = TypeVar('R')
 Figure = Callable[[Results], float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(Generic[R]):
     """A figure and its bound: `is_least` tells a lower bound from an upper one."""
 
     name: str
-    figure: Figure
+    figure: Callable[[R], float | None]
     bound: float
     is_least: bool
     unit: str = 'x'
 
-    def holds(self, results: Results) -> bool | None:
+    def holds(self, results: R) -> bool | None:
         """None where the run did not measure it."""
         value = self.figure(results)
         if value is None:
@@ -31,6 +35,29 @@ class Floor:
     @property
     def spoken_bound(self) -> str:
         return f'{"at least" if self.is_least else "at most"} {self.bound:g} {self.unit}'
+
+    def spoken(self, results: R) -> str:
+        value = self.figure(results)
+        if value is None:
+            return NONE
+        return f'{value:.3g} {self.unit}' if value < 100 else f'{value:.0f} {self.unit}'
+
+
+def judged(floors: Iterable[Floor[R]], results: R) -> Grid:
+    rows = [(floor.name, floor.spoken_bound, floor.spoken(results), WORDS[floor.holds(results)]) for floor in floors]
+    return Grid('Floors', ('figure', 'bound', 'measured', 'verdict'), rows)
+
+
+def judged_json(floors: Iterable[Floor[R]], results: R) -> list[dict[str, object]]:
+    return [
+        {
+            'name': floor.name,
+            'bound': floor.spoken_bound,
+            'measured': floor.figure(results),
+            'holds': floor.holds(results),
+        }
+        for floor in floors
+    ]
 
 
 def speedup(workload: str, database: str) -> Figure:
@@ -50,7 +77,7 @@ def cpu_over_limit(results: Results) -> float | None:
     return quotient(results.cpu_per_row('tasks-64', SQLITE), results.limit_cpu())
 
 
-FLOORS: Final = (
+FLOORS: Final[tuple[Floor[Results], ...]] = (
     Floor('small tasks, concurrency 1, SQLite', speedup('tasks-1', SQLITE), 15, is_least=True),
     Floor('small tasks, concurrency 16, SQLite', speedup('tasks-16', SQLITE), 60, is_least=True),
     Floor('stream of 1,000 chunks, SQLite', speedup('stream-1000', SQLITE), 100, is_least=True),

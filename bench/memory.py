@@ -18,7 +18,8 @@ from a2a.types.a2a_pb2 import Task
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bench.agents import CHUNK_DIGITS, CHUNK_PREFIX, KILOBYTE
+from bench.agents import KILOBYTE
+from bench.chunks import CHUNK_DIGITS, CHUNK_PREFIX
 from bench.machine import MEGABYTE, resident
 from bench.spec import Sample, Spec
 from bench.stored import chunks_in, gaps, records_of

@@ -1,33 +1,22 @@
 """What a run found, as tables: on the terminal, as Markdown and as JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.table import Table
 
-from bench.floors import FLOORS
+from bench import tables
+from bench.floors import FLOORS, judged, judged_json
 from bench.machine import description, file_system
 from bench.names import DATABASES, SQLITE, TITLES
 from bench.results import Results, quotient
 from bench.systems import OURS, PEER, PEER_WAL, System
+from bench.tables import NONE, Grid, spoken_ratio, spoken_time, to_markdown
 
 BARE: Final = 'bare sqlite3, 64 rows a commit, per row'
-NONE: Final = '-'
-WORDS: Final = {True: 'pass', False: 'FAIL', None: 'not measured'}
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """One table. The first column is text, the others are figures."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
 
 
 def environment(folder: Path, systems: tuple[System, ...]) -> dict[str, str]:
@@ -40,19 +29,19 @@ def environment(folder: Path, systems: tuple[System, ...]) -> dict[str, str]:
 
 def write(results: Results, folder: Path, *, is_judged: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    found = {**results.to_json(), 'ratios': _ratios(results), 'floors': _floors_json(results) if is_judged else []}
+    found = {
+        **results.to_json(),
+        'ratios': _ratios(results),
+        'floors': judged_json(FLOORS, results) if is_judged else [],
+    }
     (folder / 'results.json').write_text(json.dumps(found, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
-    (folder / 'results.md').write_text(_markdown(results, is_judged=is_judged), encoding='utf-8')
+    failures = results.failures + results.peer_failures
+    text = to_markdown('Benchmark results', results.environment, _grids(results, is_judged=is_judged), failures)
+    (folder / 'results.md').write_text(text, encoding='utf-8')
 
 
 def show(results: Results, console: Console, *, is_judged: bool) -> None:
-    for grid in _grids(results, is_judged=is_judged):
-        table = Table(title=grid.title, title_justify='left', title_style='bold')
-        for number, column in enumerate(grid.columns):
-            table.add_column(column, justify='left' if number == 0 else 'right', overflow='fold')
-        for row in grid.rows:
-            table.add_row(*row)
-        console.print(table)
+    tables.show(_grids(results, is_judged=is_judged), console)
     for failure in results.failures:
         console.print(f'failed: {failure}', style='bold red', markup=False)
     for failure in results.peer_failures:
@@ -62,7 +51,7 @@ def show(results: Results, console: Console, *, is_judged: bool) -> None:
 def _grids(results: Results, *, is_judged: bool) -> Iterator[Grid]:
     candidates = [_speed(results), _limit(results), _memory(results), _durability(results), _settings(results)]
     if is_judged:
-        candidates.append(_floors(results))
+        candidates.append(judged(FLOORS, results))
     yield from (grid for grid in candidates if grid.rows)
 
 
@@ -72,8 +61,8 @@ def _speed(results: Results) -> Grid:
             workload.title,
             TITLES[database],
             *(_per(results.wall(workload.name, database, system), workload.unit) for system in (PEER, PEER_WAL, OURS)),
-            _times(results.speedup(workload.name, database)),
-            _times(results.speedup(workload.name, database, PEER_WAL)),
+            spoken_ratio(results.speedup(workload.name, database)),
+            spoken_ratio(results.speedup(workload.name, database, PEER_WAL)),
         )
         for workload in results.workloads
         for database in DATABASES
@@ -88,18 +77,20 @@ def _limit(results: Results) -> Grid:
     """CPU of ours, and of bare inserts of as many rows."""
     rows = []
     if results.limit:
-        rows.append((BARE, _time(results.limit_wall()), _time(results.limit_cpu()), '1 x'))
+        rows.append((BARE, spoken_time(results.limit_wall()), spoken_time(results.limit_cpu()), '1 x'))
     for workload in results.workloads:
         per_row = results.cpu_per_row(workload.name, SQLITE)
         if per_row is not None:
-            ratio = _times(quotient(per_row, results.limit_cpu()))
-            rows.append((f'{OURS.title}, {workload.title}, per row', NONE, _time(per_row), ratio))
+            ratio = spoken_ratio(quotient(per_row, results.limit_cpu()))
+            rows.append((f'{OURS.title}, {workload.title}, per row', NONE, spoken_time(per_row), ratio))
     for workload in results.workloads:
         per_event = results.cpu_per_event(workload.name, SQLITE, OURS) if workload.kind == 'stream' else None
         if per_event is not None:
             wall = results.wall(workload.name, SQLITE, OURS)
-            ratio = _times(quotient(per_event, results.limit_cpu()))
-            rows.append((f'{OURS.title}, {workload.title}, per event', _time(wall), _time(per_event), ratio))
+            ratio = spoken_ratio(quotient(per_event, results.limit_cpu()))
+            rows.append(
+                (f'{OURS.title}, {workload.title}, per event', spoken_time(wall), spoken_time(per_event), ratio)
+            )
     return Grid('CPU on SQLite, medians', ('what', 'wall', 'CPU', 'CPU over bare sqlite3'), rows)
 
 
@@ -130,15 +121,6 @@ def _settings(results: Results) -> Grid:
     return Grid('Settings in force', ('system', 'settings'), list(results.settings().items()))
 
 
-def _floors(results: Results) -> Grid:
-    rows = []
-    for floor in FLOORS:
-        value = floor.figure(results)
-        spoken = NONE if value is None else f'{value:.3g} {floor.unit}' if value < 100 else f'{value:.0f} {floor.unit}'
-        rows.append((floor.name, floor.spoken_bound, spoken, WORDS[floor.holds(results)]))
-    return Grid('Floors', ('figure', 'bound', 'measured', 'verdict'), rows)
-
-
 def _ratios(results: Results) -> dict[str, dict[str, float]]:
     """How many times faster, by peer and database, then by workload."""
     found: dict[str, dict[str, float]] = {}
@@ -149,47 +131,5 @@ def _ratios(results: Results) -> dict[str, dict[str, float]]:
     return found
 
 
-def _floors_json(results: Results) -> list[dict[str, object]]:
-    return [
-        {
-            'name': floor.name,
-            'bound': floor.spoken_bound,
-            'measured': floor.figure(results),
-            'holds': floor.holds(results),
-        }
-        for floor in FLOORS
-    ]
-
-
-def _markdown(results: Results, *, is_judged: bool) -> str:
-    parts = ['# Benchmark results', '', *(f'- {name}: {value}' for name, value in results.environment.items()), '']
-    for grid in _grids(results, is_judged=is_judged):
-        rules = ['---', *(['---:'] * (len(grid.columns) - 1))]
-        lines = [grid.columns, tuple(rules), *grid.rows]
-        parts += [f'## {grid.title}', '', *(f'| {" | ".join(line)} |' for line in lines), '']
-    if results.failures or results.peer_failures:
-        parts += ['## Failures', '', *(f'- {_one_line(item)}' for item in results.failures + results.peer_failures), '']
-    return '\n'.join(parts)
-
-
-def _one_line(text: str) -> str:
-    return text.strip().splitlines()[0] + ' … ' + text.strip().splitlines()[-1] if '\n' in text.strip() else text
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return NONE
-    for unit, size in (('s', 1.0), ('ms', 1e-3)):
-        if seconds >= size:
-            return f'{seconds / size:.3g} {unit}' if seconds < size * 1000 else f'{seconds / size:.0f} {unit}'
-    return f'{seconds * 1e6:.3g} µs'
-
-
 def _per(seconds: float | None, unit: str) -> str:
-    return NONE if seconds is None else f'{_time(seconds)} / {unit}'
-
-
-def _times(ratio: float | None) -> str:
-    if ratio is None:
-        return NONE
-    return f'{ratio:.1f} x' if ratio < 100 else f'{ratio:.0f} x'
+    return NONE if seconds is None else f'{spoken_time(seconds)} / {unit}'

@@ -4,17 +4,16 @@ The only part that starts processes. What a child could not measure is a failure
 """
 
 import asyncio
-import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from bench.children import MeasurementError, last_line, reason, run_module
 from bench.databases import Source
 from bench.durability import judge, settings_problems, shown_in
 from bench.names import TITLES
+from bench.options import Selection
 from bench.plan import LIMIT_DATABASE, MEMORY_DATABASE, Plan, Workload
 from bench.results import Key, Results, Verdict
 from bench.spec import Sample, Spec
@@ -22,14 +21,7 @@ from bench.systems import OURS, System
 
 ASSUMED_BODY_BYTES: Final = 120
 SIGKILLED: Final = -9
-LAST_LINES: Final = 5
-RAISED: Final = re.compile(r'[\w.]+(Error|Exception|Timeout)\b')
-
-Selection = Callable[[str], bool]
-
-
-class MeasurementError(Exception):
-    """A child ended without a sample."""
+CHILD: Final = 'bench.child'
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +146,10 @@ class Runner:
 
     def _check_killed(self, name: str, database: str, chunks: int, after: int) -> None:
         with self._database(database) as url:
-            done = self._child(Spec('die', OURS.name, url, size=chunks, repeats=after))
+            spec = Spec('die', OURS.name, url, size=chunks, repeats=after)
+            done = run_module(CHILD, spec.to_json(), self._plan.timeout)
             if done.returncode != SIGKILLED:
-                verdict = Verdict(name, [f'it was not killed: {_reason(done)}'])
+                verdict = Verdict(name, [f'it was not killed: {reason(done.stderr) or done.returncode}'])
             else:
                 verdict = self._judged(name, database, url, done.stdout, after)
         self.results.verdicts.append(verdict)
@@ -201,17 +194,7 @@ class Runner:
         return sample
 
     def _sample(self, spec: Spec) -> Sample:
-        done = self._child(spec)
-        if done.returncode != 0:
-            raise MeasurementError(_reason(done))
-        return Sample.from_json(done.stdout.splitlines()[-1])
-
-    def _child(self, spec: Spec) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, '-m', 'bench.child', spec.to_json()]
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=self._plan.timeout)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, 1, '', f'no answer in {self._plan.timeout:g} s')
+        return Sample.from_json(last_line(run_module(CHILD, spec.to_json(), self._plan.timeout)))
 
 
 def _spec(workload: Workload, key: Key, url: str, task_id: str = '') -> Spec:
@@ -232,10 +215,3 @@ def _name(key: Key) -> str:
 
 def _figures(sample: Sample) -> str:
     return ', '.join(f'{name} {value:.1f}' for name, value in sample.figures.items())
-
-
-def _reason(done: subprocess.CompletedProcess[str]) -> str:
-    """The line that names the last exception, or the last lines."""
-    lines = done.stderr.strip().splitlines()
-    errors = [line for line in lines if RAISED.match(line)]
-    return errors[-1] if errors else '\n'.join(lines[-LAST_LINES:]) or f'exit code {done.returncode}'

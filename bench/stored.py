@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import bindparam, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bench.agents import CHUNK_DIGITS, CHUNK_PREFIX
+from bench.chunks import CHUNK_DIGITS, CHUNK_PREFIX
 
 RECORDS: Final = 'scribe_records'
 CHUNK: Final = re.compile(rb'%b(\d{%d})' % (CHUNK_PREFIX.encode(), CHUNK_DIGITS))

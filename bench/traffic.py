@@ -13,7 +13,7 @@ from a2a.types.a2a_pb2 import (
     TaskState,
 )
 
-from bench.agents import ARTIFACT_ID, chunk_text
+from bench.chunks import ARTIFACT_ID, chunk_text
 from bench.systems import Opened
 
 
