@@ -224,6 +224,8 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings.request_bytes)
             if grpc is not None and grpc_in_card:
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
+            if (extended := options.get('extended_agent_card')) is not None:
+                options['extended_agent_card'] = complete_card(extended, interfaces)
             app = create_app(executor, complete_card(agent_card, interfaces), database, url=place, **options)
             await stack.enter_async_context(app.router.lifespan_context(app))
             handler: DefaultRequestHandler = app.state.handler

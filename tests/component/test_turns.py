@@ -22,7 +22,16 @@ from a2a_scribe.protocol.states import (
     WORKING,
     name_of,
 )
-from a2a_scribe.protocol.types import Artifact, Message, Part, Role, Task, TaskArtifactUpdateEvent, TaskState
+from a2a_scribe.protocol.types import (
+    Artifact,
+    ListTasksResponse,
+    Message,
+    Part,
+    Role,
+    Task,
+    TaskArtifactUpdateEvent,
+    TaskState,
+)
 from a2a_scribe.testing.agents import (
     Run,
     ScriptedAgent,
@@ -499,6 +508,22 @@ async def test_a_number_that_json_cannot_express_is_refused_where_it_is_emitted(
         [refusal] = agent.refusals
         assert isinstance(refusal, InvalidAgentResponseError)
         assert 'NaN' in str(refusal)
+
+
+@pytest.mark.parametrize('depth', [33, 40, 44, 46, 47, 48])
+async def test_what_is_nested_too_deeply_is_refused_and_harms_nobody(depth: int) -> None:
+    """Whatever is taken can be read again, in lists too; what cannot be ends its own task at most."""
+    value: list[object] = []
+    for _ in range(depth):
+        value = [value]
+    for event in (task(metadata={'n': value}), status(WORKING, metadata={'n': value}), artifact(metadata={'n': value})):
+        agent = ScriptedAgent([attempt(event), emit(status(COMPLETED))], [emit(status(COMPLETED))])
+        async with running(agent) as site:
+            await site.send()
+            await site.send()
+            page = await site.find(include_artifacts=True)
+            assert ListTasksResponse.FromString(page.SerializeToString()) == page
+            assert [each.status.state for each in page.tasks] == [COMPLETED, COMPLETED]
 
 
 async def test_a_number_that_json_cannot_express_is_refused_in_a_message() -> None:

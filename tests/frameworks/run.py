@@ -28,16 +28,18 @@ class Framework:
     name: str
     requirements: tuple[str, ...]
     checks: str
+    extras: str = ''
+    """Of this project, in brackets."""
 
     @property
     def stamp(self) -> str:
         """Says what an environment was made from: another text means that it has to be made anew."""
         project = (PROJECT / 'pyproject.toml').read_text(encoding='utf-8')
-        return '\n'.join([sys.version, *TOOLS, *self.requirements, project])
+        return '\n'.join([sys.version, *TOOLS, *self.requirements, self.extras, project])
 
 
 FRAMEWORKS = (
-    Framework('google-adk', ('google-adk[a2a]==2.13.*',), 'check_google_adk.py'),
+    Framework('google-adk', ('google-adk[a2a]==2.13.*',), 'check_google_adk.py', extras='[grpc]'),
     Framework('agent-framework', ('agent-framework-a2a==1.0.0b261022',), 'check_agent_framework.py'),
     Framework('langgraph', ('langgraph>=1.2,<2',), 'check_langgraph.py'),
 )
@@ -53,7 +55,8 @@ def install(framework: Framework, environments: Path) -> Path:
     print(f'{framework.name}: installing {", ".join(framework.requirements)}', flush=True)
     venv.EnvBuilder(with_pip=True, clear=True).create(home)
     pip = [str(python), '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
-    subprocess.run([*pip, '--editable', str(PROJECT), *framework.requirements, *TOOLS], check=True)
+    project = f'{PROJECT}{framework.extras}'
+    subprocess.run([*pip, '--editable', project, *framework.requirements, *TOOLS], check=True)
     stamp.write_text(framework.stamp, encoding='utf-8')
     return python
 

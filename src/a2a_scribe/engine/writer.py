@@ -16,9 +16,11 @@ from a2a_scribe.core.admission import Reply, admit, create_task
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import (
     EVENT_TYPES,
+    HISTORY,
     SHOWN,
     ArtifactChanged,
     Change,
+    EventKind,
     Record,
     StatusChanged,
     TaskCreated,
@@ -32,9 +34,10 @@ from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
+from a2a_scribe.protocol.depth import check_depth
 from a2a_scribe.protocol.json import UnencodableError, check_numbers
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
-from a2a_scribe.protocol.types import Event, Message, NodeId, TaskPushNotificationConfig, TaskState
+from a2a_scribe.protocol.types import Message, NodeId, TaskPushNotificationConfig, TaskState
 from a2a_scribe.settings import Settings
 
 SNAPSHOT_BYTES = 16_384
@@ -141,14 +144,16 @@ class Writer:
             raise TurnEndedError
         now = self._tools.clock.now()
         if isinstance(event, Message):
-            _refuse_if_unwritable(event.SerializeToString(), Message)
+            _refuse_if_unwritable(event.SerializeToString(), 'message')
         changes = admit(self.projection, facts, event, now)
         if isinstance(changes, Reply):
             return changes
         encoded = [encode(change) for change in changes]
         for kind, body in encoded:
             if kind in SHOWN:
-                _refuse_if_unwritable(body[1:], EVENT_TYPES[SHOWN[kind]])
+                _refuse_if_unwritable(body[1:], SHOWN[kind])
+            elif kind == HISTORY:
+                _refuse_if_unwritable(body[1:], 'task')
         for change, (kind, body) in zip(changes, encoded, strict=True):
             self._refuse_if_too_large(change)
             self._record(change, kind, body, now, None)
@@ -340,9 +345,10 @@ class Writer:
         return None if self.projection is None else self.projection.state
 
 
-def _refuse_if_unwritable(body: bytes, kind: type[Event]) -> None:
-    """Refuses what could never be shown over JSON again, nor the task that it is part of."""
+def _refuse_if_unwritable(body: bytes, kind: EventKind) -> None:
+    """Refuses what could never be shown over JSON again, or read from protobuf, nor the task that it is part of."""
     try:
-        check_numbers(body, kind)
+        check_numbers(body, EVENT_TYPES[kind])
+        check_depth(body, kind)
     except UnencodableError as error:
         raise InvalidAgentResponseError(str(error)) from error

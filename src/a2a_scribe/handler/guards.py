@@ -14,6 +14,7 @@ from a2a.utils.errors import (
 )
 from google.protobuf.message import Message as ProtoMessage
 
+from a2a_scribe.protocol.depth import check_depth
 from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, Violation
 from a2a_scribe.protocol.ids import MAX_ID_LENGTH, has_unusable_characters
 from a2a_scribe.protocol.json import UnencodableError, check_numbers
@@ -56,7 +57,7 @@ def check_send(params: SendMessageRequest) -> None:
     for index, part in enumerate(message.parts):
         if part.WhichOneof('content') is None:
             raise InvalidFieldError(f'message.parts[{index}]', 'has no content: one of text, raw, url, data')
-    check_finite('message', message)
+    check_writable('message', message)
     check_id('message.messageId', message.message_id)
     if message.task_id:
         check_id('message.taskId', message.task_id)
@@ -68,12 +69,17 @@ def check_send(params: SendMessageRequest) -> None:
         raise InvalidFieldError('message.referenceTaskIds', f'must not name more than {MAX_REFERENCES} tasks')
 
 
-def check_finite(field: str, value: ProtoMessage) -> None:
-    """Refuses numbers that only protobuf can hold, and JSON cannot show. Raises: InvalidParamsError."""
+def check_writable(field: str, value: ProtoMessage) -> None:
+    """Refuses numbers that only protobuf can hold, and what is nested too deeply. Raises: InvalidParamsError."""
+    data = value.SerializeToString()
     try:
-        check_numbers(value.SerializeToString(), type(value))
+        check_numbers(data, type(value))
     except UnencodableError:
         raise InvalidFieldError(field, 'must not have numbers that are not finite') from None
+    try:
+        check_depth(data, 'message')
+    except UnencodableError:
+        raise InvalidFieldError(field, 'is nested too deeply') from None
 
 
 def check_id(field: str, value: str) -> None:
@@ -134,7 +140,9 @@ def check_input_modes(message: Message, card: AgentCard) -> None:
     for part in message.parts:
         if declared and part.media_type and not any(_covers(mode, part.media_type) for mode in declared):
             supported = ', '.join(sorted(declared))
-            raise ContentTypeNotSupportedError(f'Media type {part.media_type} is not supported; supported: {supported}')
+            raise ContentTypeNotSupportedError(
+                f'Media type {part.media_type[:80]} is not supported; supported: {supported}'
+            )
 
 
 def _covers(mode: str, media_type: str) -> bool:

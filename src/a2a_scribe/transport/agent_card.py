@@ -35,6 +35,7 @@ def complete_card(agent_card: AgentCard, interfaces: Interfaces) -> AgentCard:
     card.CopyFrom(agent_card)
     if card.signatures:
         return card
+    card.capabilities.SetInParent()
     if not card.supported_interfaces:
         card.supported_interfaces.extend(
             AgentInterface(url=url, protocol_binding=binding.value, protocol_version=PROTOCOL_VERSION_CURRENT)

@@ -16,6 +16,9 @@ from a2a_scribe.errors import CallerGoneError
 
 JSON: Final = 'application/json'
 MAX_QUERY_FIELDS: Final = 100
+MAX_DIGITS: Final = 18
+CLOSED: Final = 'handler is closed'
+"""What uvloop says of a connection that is gone, when uvicorn writes before it has been told."""
 
 Headers = Iterable[tuple[str, str]]
 
@@ -91,7 +94,7 @@ class HttpCall:
         root = str(self._scope.get('root_path', '')).rstrip('/')
         raw = self._scope.get('raw_path')
         path = str(self._scope['path']) if raw is None else raw.decode('latin-1')
-        if root and self._scope['path'].startswith(root):
+        if root and f'{self._scope["path"]}/'.startswith(f'{root}/'):
             path = '/' + '/'.join(path.split('/')[root.count('/') + 1 :])
         return path if path == '/' else path.removesuffix('/')
 
@@ -108,8 +111,8 @@ class HttpCall:
             TooLargeError: It has more than `limit` bytes; it is not read to its end.
             CallerGoneError: The client went away.
         """
-        announced = self.header('content-length')
-        if announced.isdigit() and int(announced) > limit:
+        announced = self.header('content-length').lstrip('0')
+        if announced.isascii() and announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > limit):
             raise TooLargeError
         parts: list[bytes] = []
         size = 0
@@ -140,15 +143,23 @@ class HttpCall:
         length = [] if status in (204, 304) else [('content-length', str(len(body)))]
         kind = [('content-type', media_type)] if media_type else []
         await self.start(status, [*kind, *length, *headers])
-        is_head = self.method == 'HEAD'
-        await self._send({'type': 'http.response.body', 'body': b'' if is_head else body})
+        await self.part(b'' if self.method == 'HEAD' else body, more=False)
 
     async def start(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Sends the head of an answer that comes in parts."""
         encoded = [(name.encode('latin-1'), value.encode('latin-1', 'replace')) for name, value in headers]
-        await self._send({'type': 'http.response.start', 'status': status, 'headers': encoded})
+        await self._pass({'type': 'http.response.start', 'status': status, 'headers': encoded})
 
     async def part(self, body: bytes, *, more: bool = True) -> None:
         """Sends a part of the answer, when the client has room for it."""
-        message: Message = {'type': 'http.response.body', 'body': body, 'more_body': more}
-        await self._send(message)
+        await self._pass({'type': 'http.response.body', 'body': body, 'more_body': more})
+
+    async def _pass(self, message: Message) -> None:
+        """Hands a message to the server. Raises: CallerGoneError."""
+        try:
+            await self._send(message)
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and CLOSED not in str(error):
+                raise
+            self._gone = True
+            raise CallerGoneError from error

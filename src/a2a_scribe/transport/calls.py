@@ -105,7 +105,9 @@ class Wire:
             context = _context(call, admission)
         else:
             context = self.context_builder.build(Request(call.scope))
-        context.tenant = tenant or context.tenant
+        if tenant and context.tenant and tenant != context.tenant:
+            raise InvalidFieldError('tenant', 'is not that of the call')
+        context.tenant = context.tenant or tenant
         context.state.update(state)
         return context
 

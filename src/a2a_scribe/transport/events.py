@@ -4,6 +4,7 @@ What readers are shown comes from the journal in protobuf's binary form; on its 
 unless a reader of JSON asked for the sequence in the metadata.
 """
 
+import re
 from collections import OrderedDict
 from typing import Final
 
@@ -27,6 +28,15 @@ METADATA_TAGS: Final[dict[EventKind, bytes]] = {
     kind: varint(tag(event.DESCRIPTOR.fields_by_name['metadata'].number, DELIMITED))
     for kind, event in EVENT_TYPES.items()
 }
+
+
+LINE_ENDS: Final = re.compile(b'\xe2\x80[\xa8\xa9]|\xc2\x85')
+"""What Unicode takes for the end of a line, and JSON does not: some readers of event streams cut lines there."""
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    """Returns a character as JSON escapes it; outside of its strings it cannot stand."""
+    return b'\\u%04x' % ord(found[0].decode())
 
 
 def with_sequence(item: Shown) -> bytes:
@@ -59,7 +69,8 @@ class EventTexts:
         key = (item.kind, item.seq if sequenced else None, item.body)
         text = self._texts.get(key)
         if text is None:
-            text = OPENINGS[item.kind] + transcode(_body(item, sequenced=sequenced), EVENT_TYPES[item.kind]) + b'}'
+            text = transcode(_body(item, sequenced=sequenced), EVENT_TYPES[item.kind])
+            text = OPENINGS[item.kind] + LINE_ENDS.sub(_escaped, text) + b'}'
             self._texts[key] = text
             self._bytes += len(text) + len(item.body)
             self._forget_surplus()

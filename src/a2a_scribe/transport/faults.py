@@ -7,6 +7,7 @@ What is no error of the protocol becomes an internal one whose text says nothing
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 from a2a.utils.errors import A2AError, InternalError
@@ -20,6 +21,9 @@ from a2a_scribe.transport.asgi import NotAllowedError
 logger = logging.getLogger(__name__)
 
 TYPE_PREFIX: Final = 'type.googleapis.com/'
+MAX_GRPC_TEXT: Final = 2_000
+MAX_GRPC_BYTES: Final = 5_000
+"""Clients take 8 KiB of metadata; where there is more they tell of a broken connection instead of the error."""
 Detail = dict[str, Any]
 
 
@@ -36,7 +40,7 @@ def as_a2a_error(error: Exception) -> A2AError:
 
 def to_rpc(error: A2AError) -> dict[str, Any]:
     """Returns JSON-RPC's error object."""
-    return {'code': fault_of(error).code, 'message': error.message, 'data': details_of(error)}
+    return {'code': fault_of(error).code, 'message': _said(error.message), 'data': details_of(error)}
 
 
 def to_status(error: A2AError, http_status: int | None = None) -> dict[str, Any]:
@@ -46,7 +50,7 @@ def to_status(error: A2AError, http_status: int | None = None) -> dict[str, Any]
         'error': {
             'code': http_status or fault.http,
             'status': fault.grpc,
-            'message': error.message,
+            'message': _said(error.message),
             'details': details_of(error),
         }
     }
@@ -54,12 +58,24 @@ def to_status(error: A2AError, http_status: int | None = None) -> dict[str, Any]
 
 def to_grpc_status(error: A2AError) -> status_pb2.Status:
     """Returns what gRPC carries in `grpc-status-details-bin`."""
-    status = status_pb2.Status(code=code_pb2.Code.Value(fault_of(error).grpc), message=error.message)
+    status = status_pb2.Status(code=code_pb2.Code.Value(fault_of(error).grpc), message=_short(_said(error.message)))
     for detail in _messages(error):
+        small = detail
+        if status.ByteSize() + detail.ByteSize() > MAX_GRPC_BYTES:
+            if not isinstance(detail, error_details_pb2.ErrorInfo):
+                continue
+            small = error_details_pb2.ErrorInfo(reason=detail.reason, domain=detail.domain)
         packed = any_pb2.Any()
-        packed.Pack(detail)
+        packed.Pack(small)
         status.details.append(packed)
     return status
+
+
+def _short(text: str) -> str:
+    """Returns as much of a text as clients of gRPC take, which has it percent-encoded."""
+    while len(quote(text, safe=' ')) > MAX_GRPC_TEXT:
+        text = text[: len(text) // 2]
+    return text
 
 
 def retry_after(error: A2AError) -> int | None:
@@ -117,19 +133,29 @@ def _violations(error: A2AError) -> list[Violation]:
     if not isinstance(errors, list):
         return []
     found = [each for each in errors if isinstance(each, Mapping)]
-    return [Violation(str(each.get('field', '')), str(each.get('message', ''))) for each in found]
+    return [Violation(_said(each.get('field', '')), _said(each.get('message', ''))) for each in found]
 
 
 def _metadata(error: A2AError) -> dict[str, str]:
     """Returns an error's data as the map of strings that `ErrorInfo` has; agents give their errors data of any kind."""
     if not isinstance(error.data, Mapping):
         return {}
-    given = {str(name): value for name, value in error.data.items() if name != 'errors'}
-    return {name: value if isinstance(value, str) else _text(value) for name, value in given.items()}
+    return {_said(name): _text(value) for name, value in error.data.items() if name != 'errors'}
 
 
 def _text(value: object) -> str:
+    """Returns data as text, as JSON where it can be."""
+    if isinstance(value, str):
+        return _said(value)
     try:
         return orjson.dumps(value).decode()
     except TypeError:
-        return str(value)
+        return _said(value)
+
+
+def _said(value: object) -> str:
+    """Returns what can be written on every binding: agents give their errors texts and data of any kind."""
+    try:
+        return str(value).encode('utf-8', 'replace').decode()
+    except Exception:  # noqa: BLE001 - an object of the agent's, which may fail as it likes
+        return type(value).__name__

@@ -115,4 +115,4 @@ async def _abort(call: Call, error: Exception, codes: Any) -> None:
     told = as_a2a_error(error)
     status = to_grpc_status(told)
     code = codes[fault_of(told).grpc]
-    await call.abort(code, told.message, ((DETAILS, status.SerializeToString()),))
+    await call.abort(code, status.message, ((DETAILS, status.SerializeToString()),))

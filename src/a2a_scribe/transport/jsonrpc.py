@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from a2a_scribe.core.records import Shown
 from a2a_scribe.errors import CallerGoneError
+from a2a_scribe.protocol.ids import MAX_ID_LENGTH
 from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
 from a2a_scribe.transport.calls import Admission, Wire, decode
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_rpc
@@ -52,6 +53,8 @@ def parse_request(value: object) -> RpcRequest:
     given = value.get('id')
     if not isinstance(given, str | int | float | None) or isinstance(given, bool):
         raise RpcError(b'null', InvalidRequestError('id must be a string, a number or null'))
+    if isinstance(given, str) and len(given) > MAX_ID_LENGTH:
+        raise RpcError(b'null', InvalidRequestError(f'id must have at most {MAX_ID_LENGTH} characters'))
     request_id = orjson.dumps(given)
     if value.get('jsonrpc') != '2.0':
         raise RpcError(request_id, InvalidRequestError('jsonrpc must be "2.0"'))

@@ -3,6 +3,8 @@
 The factories have the names and the main arguments of `a2a-sdk`'s, so that a program moves over by changing an import.
 """
 
+import re
+
 from a2a.server.routes import ServerCallContextBuilder
 from a2a.types.a2a_pb2 import AgentCard
 from starlette.routing import BaseRoute, Mount, Route
@@ -19,7 +21,8 @@ def create_agent_card_routes(
     agent_card: AgentCard, card_url: str = CARD_PATH, settings: Settings | None = None
 ) -> list[BaseRoute]:
     """Returns the route of the agent card (A2A 1.0, section 8.2); its JSON is made now, once."""
-    return [Route(card_url, CardEndpoint(agent_card, (settings or Settings()).card_max_age))]
+    endpoint = CardEndpoint(agent_card, (settings or Settings()).card_max_age)
+    return [Route(each, endpoint) for each in (card_url, card_url + '/')]
 
 
 def create_jsonrpc_routes(
@@ -52,4 +55,7 @@ def jsonrpc_routes(wire: Wire, path: str) -> list[BaseRoute]:
 
 def rest_routes(wire: Wire, prefix: str) -> list[BaseRoute]:
     """Returns the route of HTTP+JSON."""
-    return [Mount(prefix, app=RestApp(wire))]
+    mount = Mount(prefix, app=RestApp(wire))
+    # A path may have line breaks too: what they stand in is refused by name.
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return [mount]

@@ -81,10 +81,7 @@ class EventStream:
             await self._send(KEEP_ALIVE)
 
     async def _send(self, body: bytes) -> None:
-        try:
-            await self._call.part(body)
-        except OSError:
-            raise CallerGoneError from None
+        await self._call.part(body)
         self._sent_at = self._clock.monotonic()
 
     def _frames(self, batch: list[Shown]) -> bytes:

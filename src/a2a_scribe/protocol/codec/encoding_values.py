@@ -10,7 +10,10 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
+from google.protobuf import json_format
 from google.protobuf.descriptor import EnumDescriptor
+from google.protobuf.message import DecodeError
+from google.protobuf.struct_pb2 import Struct
 
 from a2a_scribe.protocol.codec.errors import UnencodableError
 from a2a_scribe.protocol.codec.wire import read_varint, signed, skip
@@ -22,7 +25,7 @@ EPOCH_TEXT: Final = EPOCH.isoformat()
 THREE_DIGITS: Final = tuple(f'{number:03d}' for number in range(1000))
 SECONDS, NANOS = 0x08, 0x10
 NULL, NUMBER, TEXT, BOOL, OBJECT, ARRAY = 0x08, 0x11, 0x1A, 0x20, 0x2A, 0x32
-ITEM, KEY = 0x0A, 0x0A
+ITEM, KEY, MEMBER = 0x0A, 0x0A, 0x12
 
 double = struct.Struct('<d').unpack_from
 
@@ -128,8 +131,13 @@ def _finite(number: float) -> float:
 
 
 def read_struct(data: bytes, pos: int, end: int) -> dict[str, Any]:
-    """Returns what a Struct holds."""
+    """Returns what a Struct holds.
+
+    Raises:
+        UnencodableError: A number is NaN or infinite.
+    """
     made: dict[str, Any] = {}
+    begin = pos
     while pos < end:
         if data[pos] != ITEM:
             pos = skip(data, pos)
@@ -149,10 +157,23 @@ def read_struct(data: bytes, pos: int, end: int) -> dict[str, Any]:
             pos += size
         if pos < stop:
             size, start = data[pos + 1], pos + 2
-            value = read_value(data, start if size < 128 else read_varint(data, pos + 1)[1], stop)
+            if size > 127:
+                size, start = read_varint(data, pos + 1)
+            if data[pos] != MEMBER or start + size != stop:
+                return _read_unusual_struct(data[begin:end])
+            value = read_value(data, start, stop)
         pos = stop
         made[key] = value
     return made
+
+
+def _read_unusual_struct(data: bytes) -> dict[str, Any]:
+    """Returns what a Struct holds whose entries nobody writes so, but protobuf takes."""
+    try:
+        found: dict[str, Any] = json_format.MessageToDict(Struct.FromString(data))
+    except (DecodeError, json_format.Error, ValueError) as error:
+        raise UnencodableError('A Struct cannot be written as JSON.') from error
+    return found
 
 
 def read_list(data: bytes, pos: int, end: int) -> list[Any]:
