@@ -1,6 +1,7 @@
 """The composition root: what an app serves, where, under which card, and what it does with its database."""
 
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,6 +32,7 @@ from starlette.routing import Route
 
 from a2a_scribe import InMemoryTaskStore, create_app
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.transport.listening import listen
 
 pytestmark = pytest.mark.anyio
 
@@ -205,3 +207,11 @@ def test_a_database_that_cannot_be_is_refused() -> None:
     with pytest.raises(SettingsError, match='nosuchdb') as caught:
         create_app(UpperExecutor(), CARD, 'nosuchdb://here')
     assert '\n' not in str(caught.value)
+
+
+def test_connections_send_what_is_written_at_once() -> None:
+    """Or every second answer on a connection waits for 40 ms."""
+    with listen('127.0.0.1', 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
