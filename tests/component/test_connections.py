@@ -216,3 +216,11 @@ async def test_an_error_before_the_first_event_is_an_answer() -> None:
             await reader.task
             assert (reader.status, 'UNSUPPORTED_OPERATION' in reader.text) == (400, True)
         assert site.task_ids == []
+
+
+async def test_an_error_for_a_client_that_has_gone_is_no_error_of_ours() -> None:
+    async with running(ScriptedAgent([])) as site:
+        for reader in (rest(site, '/nope', {}), rpc(site, 'Nope')):
+            reader.broken = ConnectionResetError
+            await reader.task
+            assert reader.sent == []

@@ -13,7 +13,6 @@ from a2a.server.routes import ServerCallContextBuilder
 from a2a.server.routes.common import StarletteUser
 from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import ExtensionSupportRequiredError
-from google.protobuf.message import Message
 from starlette.requests import Request
 
 from a2a_scribe.clock import Clock, SystemClock
@@ -139,9 +138,3 @@ def one_tenant(given: Sequence[tuple[str, str]]) -> str:
     if len(tenants) > 1:
         raise InvalidFieldError('tenant', f'is not the same in {" and ".join(place for place, _ in given)}')
     return next(iter(tenants), '')
-
-
-def with_tenant(params: Message, tenant: str) -> str:
-    """Gives a request the tenant of the call, or the call that of the request; returns it."""
-    own: str = getattr(params, 'tenant', '')
-    return tenant or own

@@ -3,6 +3,7 @@
 Errors are JSON-RPC's own, with HTTP status 200, unless the request could not even be read as one.
 """
 
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -203,4 +204,5 @@ def _decode(params: object, operation: Operation) -> Any:
 
 async def _refuse(call: HttpCall, error: A2AError, request_id: bytes) -> None:
     status = EDGE_STATUSES.get(type(error), 200)
-    await call.answer(status, error_frame(request_id, error), JSON, error_headers(error))
+    with suppress(CallerGoneError):
+        await call.answer(status, error_frame(request_id, error), JSON, error_headers(error))

@@ -3,6 +3,7 @@
 Every error has the form of section 11.6, also that of a URL or a method which does not exist.
 """
 
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -118,7 +119,8 @@ def media_type(call: HttpCall) -> str:
 async def refuse(call: HttpCall, error: A2AError) -> None:
     """Answers with an error (section 11.6)."""
     status = EDGE_STATUSES.get(type(error), fault_of(error).http)
-    await call.answer(status, orjson.dumps(to_status(error, status)), media_type(call), error_headers(error))
+    with suppress(CallerGoneError):
+        await call.answer(status, orjson.dumps(to_status(error, status)), media_type(call), error_headers(error))
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
