@@ -220,7 +220,9 @@ async def test_an_error_before_the_first_event_is_an_answer() -> None:
 
 async def test_an_error_for_a_client_that_has_gone_is_no_error_of_ours() -> None:
     async with running(ScriptedAgent([])) as site:
-        for reader in (rest(site, '/nope', {}), rpc(site, 'Nope')):
+        readers = [rest(site, '/nope', {}), rpc(site, 'Nope')]
+        for reader in readers:
             reader.broken = ConnectionResetError
+        for reader in readers:
             await reader.task
             assert reader.sent == []
