@@ -14,7 +14,8 @@ from a2a.utils.errors import A2AError
 from a2a_scribe.clock import Timer
 from a2a_scribe.core.records import TurnStarted
 from a2a_scribe.core.statuses import TurnFacts
-from a2a_scribe.engine.writer import TaskTooLargeError, Writer
+from a2a_scribe.engine.refusals import TaskTooLargeError
+from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import TurnEndedError
 from a2a_scribe.protocol.types import Message, Task, TurnId
 
@@ -91,8 +92,7 @@ class TurnQueue(EventQueue):
 
     def __init__(self, turn: Turn) -> None:
         """Makes the queue of one turn, open until it is revoked."""
-        self._turn = turn
-        self._open = True
+        self._turn: Turn | None = turn
 
     async def enqueue_event(self, event: Event) -> None:
         """Admits an event; waits only when too much is not durable yet.
@@ -103,13 +103,13 @@ class TurnQueue(EventQueue):
             JournalUnavailableError: The journal was away for too long, and the turn is over.
         """
         turn = self._turn
-        if not self._open:
+        if turn is None:
             raise TurnEndedError
         try:
             turn.admit(event)
         except TaskTooLargeError as error:
             turn.failure = error
-            self._open = False
+            self.revoke()
             raise
         finally:
             if turn.on_background_event is not None:
@@ -118,12 +118,12 @@ class TurnQueue(EventQueue):
             await turn.writer.wait_for_room()
 
     def revoke(self) -> None:
-        """Closes the queue for good."""
-        self._open = False
+        """Closes the queue for good. It forgets its turn, so that a turn is freed as soon as it is over."""
+        self._turn = None
 
     async def close(self, immediate: bool = False) -> None:
         """Does nothing: a turn ends with `execute`, not with its queue. Executors may call it all the same."""
 
     def is_closed(self) -> bool:
         """Whether an event would be refused."""
-        return not self._open
+        return self._turn is None

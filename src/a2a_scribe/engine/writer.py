@@ -9,20 +9,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from a2a.utils.errors import InvalidAgentResponseError
-
 from a2a_scribe.clock import Clock
 from a2a_scribe.core.admission import Reply, admit, create_task
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import (
-    EVENT_TYPES,
-    HISTORY,
-    SHOWN,
-    ArtifactChanged,
     Change,
-    EventKind,
     Record,
-    StatusChanged,
     TaskCreated,
     TurnEnded,
     TurnStarted,
@@ -30,22 +22,17 @@ from a2a_scribe.core.records import (
     encode,
 )
 from a2a_scribe.core.statuses import TurnFacts
+from a2a_scribe.engine.refusals import refuse_too_large, refuse_too_many, refuse_unwritable, refuse_unwritable_record
 from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
-from a2a_scribe.protocol.depth import check_depth
-from a2a_scribe.protocol.json import UnencodableError, check_numbers
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, TaskPushNotificationConfig, TaskState
 from a2a_scribe.settings import Settings
 
 SNAPSHOT_BYTES = 16_384
 """No snapshot in the middle of a turn before so many bytes of records: folding them costs less than storing it."""
-
-
-class TaskTooLargeError(InvalidAgentResponseError):
-    """The task has reached a limit of the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +131,17 @@ class Writer:
             raise TurnEndedError
         now = self._tools.clock.now()
         if isinstance(event, Message):
-            _refuse_if_unwritable(event.SerializeToString(), 'message')
+            refuse_unwritable('message', event.SerializeToString())
         changes = admit(self.projection, facts, event, now)
         if isinstance(changes, Reply):
             return changes
         encoded = [encode(change) for change in changes]
         for kind, body in encoded:
-            if kind in SHOWN:
-                _refuse_if_unwritable(body[1:], SHOWN[kind])
-            elif kind == HISTORY:
-                _refuse_if_unwritable(body[1:], 'task')
+            refuse_unwritable_record(kind, body)
+        settings = self._tools.settings
         for change, (kind, body) in zip(changes, encoded, strict=True):
-            self._refuse_if_too_large(change)
+            refuse_too_large(settings, change, len(body) - 1, self.projection)
+            refuse_too_many(settings, self.seq, self._total_bytes)
             self._record(change, kind, body, now, None)
         return None
 
@@ -207,23 +193,6 @@ class Writer:
         self._total_bytes += len(body)
         self._bytes_since_snapshot += len(body)
         self._tail.keep(record)
-
-    def _refuse_if_too_large(self, change: Change) -> None:
-        settings = self._tools.settings
-        match change:
-            case ArtifactChanged(payload) | StatusChanged(payload) | TaskCreated(payload):
-                size = payload.ByteSize()
-                if size > settings.event_bytes:
-                    limit = settings.event_bytes
-                    raise TaskTooLargeError(f'the event has {size} bytes, the limit is {limit} (event_bytes)')
-        if self.seq >= settings.task_records:
-            raise TaskTooLargeError(f'the task has {self.seq} records, the limit (task_records)')
-        if self._total_bytes >= settings.task_bytes:
-            raise TaskTooLargeError(f'the task has {self._total_bytes} bytes of records, the limit is task_bytes')
-        if isinstance(change, ArtifactChanged) and self.projection is not None:
-            known = self.projection.has_artifact(change.event.artifact.artifact_id)
-            if not known and self.projection.artifact_count >= settings.task_artifacts:
-                raise TaskTooLargeError(f'the task has {settings.task_artifacts} artifacts, the limit (task_artifacts)')
 
     # -- committing
 
@@ -343,12 +312,3 @@ class Writer:
     def state(self) -> TaskState | None:
         """The state of the task, durable or not; `None` before it exists."""
         return None if self.projection is None else self.projection.state
-
-
-def _refuse_if_unwritable(body: bytes, kind: EventKind) -> None:
-    """Refuses what could never be shown over JSON again, or read from protobuf, nor the task that it is part of."""
-    try:
-        check_numbers(body, EVENT_TYPES[kind])
-        check_depth(body, kind)
-    except UnencodableError as error:
-        raise InvalidAgentResponseError(str(error)) from error

@@ -80,6 +80,11 @@ def transcode(data: bytes, kind: type[Message]) -> bytes:
         raise UnencodableError('The message is nested too deeply.') from None
 
 
+def may_hold_unwritable_number(data: bytes) -> bool:
+    """Whether `check_numbers` has to look at a message in binary form, whatever stands before it."""
+    return MAYBE_NOT_FINITE.search(data) is not None
+
+
 def check_numbers(data: bytes, kind: type[Message]) -> None:
     """Refuses a message in binary form that holds a number which JSON cannot express: NaN, or an infinity.
 
@@ -122,6 +127,7 @@ __all__ = [
     'check_numbers',
     'from_bytes',
     'from_dict',
+    'may_hold_unwritable_number',
     'to_bytes',
     'to_dict',
     'transcode',
