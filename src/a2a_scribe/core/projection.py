@@ -61,7 +61,7 @@ class Projection:
     @classmethod
     def from_bytes(cls, snapshot: bytes) -> Self:
         """Reads what `to_bytes` wrote."""
-        return cls(Task.FromString(snapshot[1:]))
+        return cls(task_of_snapshot(snapshot))
 
     def to_bytes(self) -> bytes:
         """Returns the projection as a snapshot to store."""
@@ -180,6 +180,11 @@ class Projection:
             if self.status.HasField('timestamp'):
                 status.timestamp.CopyFrom(self.status.timestamp)
             self.status = status
+
+
+def task_of_snapshot(snapshot: bytes) -> Task:
+    """Returns the task that a snapshot holds."""
+    return Task.FromString(snapshot[1:])
 
 
 def message_key(message: Message) -> str | bytes:

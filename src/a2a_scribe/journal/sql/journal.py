@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection, func, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -14,7 +13,7 @@ from a2a_scribe.journal.port import Caller, Group, NodeRow, Receipt, StoredTask,
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
-from a2a_scribe.journal.sql.listing import count_of, page_of, tails_of
+from a2a_scribe.journal.sql.listing import Listed, listing_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
 from a2a_scribe.journal.sql.resolving import GroupResolver
 from a2a_scribe.journal.sql.running import Running
@@ -155,30 +154,27 @@ class SqlJournal:
         """Returns the caller's tasks that `query` asks for, whole."""
         position = decode_token(query.page_token)
         size = query.page_size or DEFAULT_PAGE_SIZE
+        listing = listing_of(self._prefix, caller, query, position, size + 1)
 
         async def work(running: Running) -> TaskPage:
-            ((total,),) = await running.query(count_of(self._tables, caller, query))
-            found = await running.query(page_of(self._tables, caller, query, position, size + 1))
-            tasks = await self._tasks_of(running, found[:size])
-            last = rows.task_row(found[size - 1][: rows.ROW_WIDTH]) if len(found) > size else None
+            found = [Listed(*row) for row in await running.rows(listing.page, listing.parameters)]
+            if found:
+                total = found[0].total
+            else:
+                ((total,),) = await running.rows(listing.count, listing.parameters)
+            last = found[size - 1] if len(found) > size else None
             token = '' if last is None else encode_token(PagePosition(last.status_time, last.task_id))
-            return TaskPage(tasks, token, total)
+            return TaskPage(await self._tasks_of(running, found[:size]), token, total)
 
         return await self._access.read(work)
 
-    async def _tasks_of(self, running: Running, found: Sequence[Sequence[Any]]) -> list[Task]:
+    async def _tasks_of(self, running: Running, found: Sequence[Listed]) -> list[Task]:
         """Folds the tasks of a page, with one more query for what came after their snapshots."""
-        heads = [(rows.task_row(columns), snapshot, snapshot_seq) for *columns, snapshot, snapshot_seq in found]
-        behind = [(row.task_id, snapshot_seq, row.seq) for row, _, snapshot_seq in heads if row.seq > snapshot_seq]
+        behind = [(each.task_id, each.snapshot_seq, each.seq) for each in found if each.seq > each.snapshot_seq]
         tails = await running.query(tails_of(self._tables, behind)) if behind else ()
         tail_of = rows.by_task([rows.record(entry) for entry in tails])
-        tasks = []
-        for row, snapshot, _ in heads:
-            tail = tail_of.get(row.task_id, ())
-            stored = rows.stored_task(row, None if snapshot is None else bytes(snapshot), tail)
-            if stored is not None:
-                tasks.append(stored.projection.to_task())
-        return tasks
+        folded = (rows.whole_task(each.snapshot, tail_of.get(each.task_id, ())) for each in found)
+        return [task for task in folded if task is not None]
 
     async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
         """Returns a task's push configs in the order of their ids."""

@@ -1,35 +1,95 @@
-"""ListTasks in SQL: filters, order and pages are the database's work (A2A 1.0, section 3.1.4)."""
+"""ListTasks in SQL: filters, order and pages are the database's work (A2A 1.0, section 3.1.4).
+
+Each combination of filters is a statement of its own, made once.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, FromClause, Select, and_, bindparam, func, or_, select
 
 from a2a_scribe.journal.port import Caller
 from a2a_scribe.journal.rows import status_micros
-from a2a_scribe.journal.sql.statements import TASK_COLUMNS
-from a2a_scribe.journal.sql.tables import Tables
+from a2a_scribe.journal.sql.running import Parameters
+from a2a_scribe.journal.sql.tables import Tables, tables_of
 from a2a_scribe.protocol.paging import PagePosition
 from a2a_scribe.protocol.types import ListTasksRequest
 
 
-def count_of(tables: Tables, caller: Caller, query: ListTasksRequest) -> Select[Any]:
-    """Returns the statement that counts what `query` asks for, before paging."""
-    return select(func.count()).select_from(tables.tasks).where(*_filters(tables, caller, query))
+class Listed(NamedTuple):
+    """A row of a page."""
+
+    task_id: str
+    status_time: int
+    seq: int
+    snapshot: bytes | None
+    snapshot_seq: int
+    total: int
+    """How many tasks the query asks for, before paging: the same in every row."""
 
 
-def page_of(
-    tables: Tables, caller: Caller, query: ListTasksRequest, position: PagePosition | None, size: int
-) -> Select[Any]:
-    """Returns the statement for the rows and snapshots after `position`, newest status first."""
-    columns = tables.tasks.c
-    statement = select(*(columns[name] for name in TASK_COLUMNS), columns.snapshot, columns.snapshot_seq)
-    statement = statement.where(*_filters(tables, caller, query))
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A query as its statements, and the values to run them with."""
+
+    page: Select[Any]
+    """Gives `Listed`, newest status first, after the position that was asked for."""
+    count: Select[Any]
+    """How many there are, for a page without rows."""
+    parameters: Parameters
+
+
+Filters = frozenset[str]
+"""The columns that a query filters by."""
+
+
+def listing_of(
+    prefix: str, caller: Caller, query: ListTasksRequest, position: PagePosition | None, limit: int
+) -> Listing:
+    """Returns how to read the page of `limit` rows that `query` asks for, after `position`."""
+    values: dict[str, Any] = {'owner': caller.scope.owner, 'tenant': caller.scope.tenant}
+    if not caller.any_agent:
+        values['agent'] = caller.scope.agent
+    if query.context_id:
+        values['context_id'] = query.context_id
+    if query.status:
+        values['state'] = int(query.status)
+    if query.HasField('status_timestamp_after'):
+        values['status_time'] = status_micros(query.status_timestamp_after)
+    filters = frozenset(values)
+    parameters = {f'the_{name}': value for name, value in values.items()} | {'the_limit': limit}
     if position is not None:
-        time, task_id = position
-        same_time = and_(columns.status_time == time, columns.id < task_id)
-        statement = statement.where(columns.status_time <= time, or_(columns.status_time < time, same_time))
-    return statement.order_by(columns.status_time.desc(), columns.id.desc()).limit(size)
+        parameters |= {'last_time': position.status_time, 'last_id': position.task_id}
+    page = _page(prefix, filters, continues=position is not None)
+    return Listing(page, _count(prefix, filters), parameters)
+
+
+@lru_cache(maxsize=256)
+def _page(prefix: str, filters: Filters, *, continues: bool) -> Select[Any]:
+    tasks = tables_of(prefix).tasks
+    columns = tasks.c
+    row = (columns.id, columns.status_time, columns.seq, columns.snapshot, columns.snapshot_seq)
+    statement = select(*row, _count(prefix, filters).scalar_subquery()).where(*_conditions(tasks, filters))
+    if continues:
+        time, task_id = columns.status_time, columns.id
+        is_behind = and_(time == bindparam('last_time'), task_id < bindparam('last_id'))
+        statement = statement.where(time <= bindparam('last_time'), or_(time < bindparam('last_time'), is_behind))
+    return statement.order_by(columns.status_time.desc(), columns.id.desc()).limit(bindparam('the_limit'))
+
+
+@lru_cache(maxsize=256)
+def _count(prefix: str, filters: Filters) -> Select[Any]:
+    tasks = tables_of(prefix).tasks.alias()
+    return select(func.count()).select_from(tasks).where(*_conditions(tasks, filters))
+
+
+def _conditions(tasks: FromClause, filters: Filters) -> list[ColumnElement[bool]]:
+    at_least = tasks.c.status_time >= bindparam('the_status_time')
+    return [
+        at_least if name == 'status_time' else tasks.c[name] == bindparam(f'the_{name}') for name in sorted(filters)
+    ]
 
 
 def tails_of(tables: Tables, behind: Sequence[tuple[str, int, int]]) -> Select[Any]:
@@ -43,17 +103,3 @@ def tails_of(tables: Tables, behind: Sequence[tuple[str, int, int]]) -> Select[A
         for task_id, snapshot_seq, seq in behind
     ]
     return select(tables.records).where(or_(*of_tasks)).order_by(columns.task_id, columns.seq)
-
-
-def _filters(tables: Tables, caller: Caller, query: ListTasksRequest) -> list[ColumnElement[bool]]:
-    columns = tables.tasks.c
-    filters = [columns.owner == caller.scope.owner, columns.tenant == caller.scope.tenant]
-    if not caller.any_agent:
-        filters.append(columns.agent == caller.scope.agent)
-    if query.context_id:
-        filters.append(columns.context_id == query.context_id)
-    if query.status:
-        filters.append(columns.state == int(query.status))
-    if query.HasField('status_timestamp_after'):
-        filters.append(columns.status_time >= status_micros(query.status_timestamp_after))
-    return filters

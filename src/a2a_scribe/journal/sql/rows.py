@@ -3,13 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from a2a_scribe.core.projection import Projection, fold
+from a2a_scribe.core.projection import Projection, fold, task_of_snapshot
 from a2a_scribe.core.records import VERSION, Record
 from a2a_scribe.journal.port import Group, StoredTask, TaskRow
-from a2a_scribe.protocol.types import NodeId, Scope, TaskPushNotificationConfig, TurnId
-
-ROW_WIDTH = 14
-"""How many columns make a `TaskRow`."""
+from a2a_scribe.protocol.types import NodeId, Scope, Task, TaskPushNotificationConfig, TurnId
 
 
 def task_row(values: Sequence[Any]) -> TaskRow:
@@ -45,6 +42,15 @@ def stored_task(row: TaskRow, snapshot: bytes | None, tail: Sequence[Record]) ->
     if projection is None:
         return None
     return StoredTask(row, projection, 0 if snapshot is None else len(snapshot))
+
+
+def whole_task(snapshot: bytes | memoryview | None, tail: Sequence[Record]) -> Task | None:
+    """Folds a task of which only the task itself is wanted, which after its last turn is what the snapshot holds."""
+    data = None if snapshot is None else bytes(snapshot)
+    if data is not None and not tail:
+        return task_of_snapshot(data)
+    projection = fold(data, tail)
+    return None if projection is None else projection.to_task()
 
 
 def new_task_values(row: TaskRow, snapshot: bytes | None, snapshot_seq: int) -> dict[str, Any]:
