@@ -54,7 +54,7 @@ VERSIONED: Mapping[Point, str] = {
 class ForeignContract(JournalContract):
     async def declare_dead(self, journal: Journal, node_id: NodeId) -> None:
         assert isinstance(journal, ForeignJournal)
-        journal.declare_dead(node_id)
+        assert await journal.declare_dead(node_id, number)
 
 
 class TestOverTheirMemory(ForeignContract):

@@ -16,4 +16,4 @@ class TestMemoryJournal(JournalContract):
 
     async def declare_dead(self, journal: Journal, node_id: NodeId) -> None:
         assert isinstance(journal, MemoryJournal)
-        journal.declare_dead(node_id)
+        assert await journal.declare_dead(node_id, number)

@@ -17,6 +17,7 @@ from a2a_scribe.journal.port import (
     Queued,
     Refused,
     Stale,
+    TakeOver,
     TaskRow,
     WriteResult,
 )
@@ -56,6 +57,19 @@ def decide_claim(row: TaskRow | None, claim: Claim, node: NodeId) -> WriteResult
     if row.node is not None or row.seq != claim.expected_seq:
         return Stale()
     return Claimed(replace(row, node=node, epoch=row.epoch + 1))
+
+
+def decide_take_over(row: TaskRow | None, take: TakeOver, node: NodeId) -> WriteResult:
+    """Whether the task of a dead node can be taken, and how it stands then."""
+    if row is None:
+        return Missing()
+    if row.node != take.owner or row.epoch != take.epoch:
+        return Stale()
+    taken = replace(row, node=node, epoch=row.epoch + 1)
+    if take.start is None:
+        return Claimed(taken)
+    attempt = decode_turn_started(take.start).attempt
+    return Claimed(replace(taken, seq=row.seq + 1, attempt=attempt, size=row.size + len(take.start)))
 
 
 def starting_record(task_id: str, seq: int, body: bytes, now: int) -> Record:

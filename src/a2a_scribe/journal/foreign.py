@@ -32,6 +32,7 @@ from a2a_scribe.journal.port import (
     Claim,
     Claimed,
     Group,
+    LivingNode,
     NodeRow,
     Queued,
     Receipt,
@@ -112,9 +113,21 @@ class ForeignJournal:
         """Makes a node known to the memory; the store knows no nodes."""
         await self._memory.register(node)
 
-    def declare_dead(self, node_id: NodeId) -> None:
+    async def retire(self, node_id: NodeId) -> None:
+        """Forgets a node of this process."""
+        await self._memory.retire(node_id)
+
+    async def living_nodes(self, agent: str) -> list[LivingNode]:
+        """Returns the nodes of this process: the store knows none."""
+        return await self._memory.living_nodes(agent)
+
+    async def declare_dead(self, node_id: NodeId, number: int) -> bool:
         """Fences a node of this process."""
-        self._memory.declare_dead(node_id)
+        return await self._memory.declare_dead(node_id, number)
+
+    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+        """Returns tasks that a dead node of this process has left."""
+        return await self._memory.orphans(agent, limit)
 
     # -- writing
 

@@ -9,7 +9,14 @@ from collections import defaultdict
 from a2a_scribe.core.projection import Projection, fold
 from a2a_scribe.core.records import Record, TaskReplaced, encode
 from a2a_scribe.errors import JournalRefusedError, NodeFencedError, TaskConflictError
-from a2a_scribe.journal.decisions import decide_accept, decide_claim, hand_over, refusal_to_replace, starting_record
+from a2a_scribe.journal.decisions import (
+    decide_accept,
+    decide_claim,
+    decide_take_over,
+    hand_over,
+    refusal_to_replace,
+    starting_record,
+)
 from a2a_scribe.journal.port import (
     Accept,
     Append,
@@ -21,13 +28,16 @@ from a2a_scribe.journal.port import (
     Done,
     DropConfig,
     Group,
+    LivingNode,
     NextTurn,
     NodeRow,
     PutConfig,
     Queued,
     Receipt,
     Released,
+    Stale,
     StoredTask,
+    TakeOver,
     TaskPage,
     TaskRow,
     Write,
@@ -52,6 +62,7 @@ class MemoryJournal:
         self._snapshots: dict[str, tuple[int, bytes]] = {}
         self._inbox: defaultdict[str, list[Accept]] = defaultdict(list)
         self._configs: defaultdict[str, dict[str, TaskPushNotificationConfig]] = defaultdict(dict)
+        self._nodes: dict[NodeId, NodeRow] = {}
         self._dead: set[NodeId] = set()
         self._receipts: dict[NodeId, tuple[int, Receipt | None]] = {}
 
@@ -63,11 +74,40 @@ class MemoryJournal:
 
     async def register(self, node: NodeRow) -> None:
         """Makes a node known and alive."""
+        self._nodes.setdefault(node.node_id, node)
         self._receipts.setdefault(node.node_id, (0, None))
 
-    def declare_dead(self, node_id: NodeId) -> None:
-        """Fences a node, as another node would that finds it silent."""
+    async def retire(self, node_id: NodeId) -> None:
+        """Forgets a node that owns nothing."""
+        if not self._owns(node_id):
+            self._nodes.pop(node_id, None)
+            self._receipts.pop(node_id, None)
+
+    async def living_nodes(self, agent: str) -> list[LivingNode]:
+        """Returns the nodes of an agent that are not dead."""
+        return [
+            LivingNode(node.node_id, self._receipts[node.node_id][0], self._owns(node.node_id))
+            for node in self._nodes.values()
+            if node.agent == agent and node.node_id not in self._dead
+        ]
+
+    async def declare_dead(self, node_id: NodeId, number: int) -> bool:
+        """Fences a node for good if its newest group is still `number`."""
+        if node_id not in self._nodes or node_id in self._dead or self._receipts[node_id][0] != number:
+            return False
         self._dead.add(node_id)
+        return True
+
+    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+        """Returns tasks of an agent whose owner is no living node."""
+        found = [row for row in self._rows.values() if row.node is not None and not self._lives(row.node)]
+        return [row for row in found if row.scope.agent == agent][:limit]
+
+    def _owns(self, node_id: NodeId) -> bool:
+        return any(row.node == node_id for row in self._rows.values())
+
+    def _lives(self, node_id: NodeId) -> bool:
+        return node_id in self._nodes and node_id not in self._dead
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically."""
@@ -136,6 +176,8 @@ class MemoryJournal:
                 if isinstance(result, Claimed):
                     self._rows[write.task_id] = result.row
                 return result
+            case TakeOver():
+                return self._take_over(write, group)
             case PutConfig(_, config):
                 self._configs[config.task_id][config.id] = _copy(config)
             case DropConfig(task_id, config_id):
@@ -151,6 +193,17 @@ class MemoryJournal:
             self._records[accept.task_id].append(started)
         elif isinstance(result, Queued):
             self._inbox[accept.task_id].append(accept)
+        return result
+
+    def _take_over(self, take: TakeOver, group: Group) -> WriteResult:
+        if self._lives(take.owner):
+            return Stale()
+        result = decide_take_over(self._rows.get(take.task_id), take, group.node)
+        if isinstance(result, Claimed):
+            self._rows[take.task_id] = result.row
+            if take.start is not None:
+                started = starting_record(take.task_id, result.row.seq, take.start, group.now)
+                self._records[take.task_id].append(started)
         return result
 
     def row(self, task_id: str) -> TaskRow | None:

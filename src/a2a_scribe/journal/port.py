@@ -109,6 +109,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Ownership of a task whose owner has died, to end its turn or to run it again."""
+
+    task_id: str
+    caller: Caller
+    owner: NodeId
+    """The dead node."""
+    epoch: int
+    """As the task was left: somebody else may have been faster."""
+    start: bytes | None = None
+    """The encoded `TurnStarted` with which the open turn runs again; `None` to leave that to the new owner."""
+
+
+@dataclass(frozen=True, slots=True)
 class PutConfig:
     """A push config, made or replaced."""
 
@@ -124,7 +138,7 @@ class DropConfig:
     config_id: str
 
 
-Write = Accept | Claim | PutConfig | DropConfig
+Write = Accept | Claim | TakeOver | PutConfig | DropConfig
 
 
 @dataclass(slots=True)
@@ -220,6 +234,17 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class LivingNode:
+    """A node that nobody has declared dead."""
+
+    node_id: NodeId
+    number: int
+    """Of its newest group: it moves as long as the node lives and owns tasks."""
+    owns: bool
+    """Whether tasks are its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskPage:
     """One page of a list, newest status first."""
 
@@ -248,6 +273,21 @@ class Journal(Protocol):
 
     async def register(self, node: NodeRow) -> None:
         """Makes a node known and alive. Raises: JournalUnavailableError."""
+
+    async def retire(self, node_id: NodeId) -> None:
+        """Forgets a node that owns nothing; one that does stays known. Raises: JournalUnavailableError."""
+
+    async def living_nodes(self, agent: str) -> list[LivingNode]:
+        """Returns the nodes of an agent that are not dead. Raises: JournalUnavailableError."""
+
+    async def declare_dead(self, node_id: NodeId, number: int) -> bool:
+        """Fences a node for good if its newest group is still `number`; returns whether it did.
+
+        Never waits for a transaction of that node. Raises: JournalUnavailableError.
+        """
+
+    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+        """Returns tasks of an agent whose owner is no living node. Raises: JournalUnavailableError."""
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically; the same group again, after a lost answer, gives what became of it.

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Caller, Group, Journal, NodeRow, Receipt, StoredTask, TaskPage
-from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificationConfig
+from a2a_scribe.journal.port import Caller, Group, Journal, LivingNode, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
+from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
 
 class TroubledJournal:
@@ -88,6 +88,26 @@ class TroubledJournal:
         """Makes a node known."""
         self._check()
         await self.inner.register(node)
+
+    async def retire(self, node_id: NodeId) -> None:
+        """Forgets a node."""
+        self._check()
+        await self.inner.retire(node_id)
+
+    async def living_nodes(self, agent: str) -> list[LivingNode]:
+        """Returns the living nodes of an agent."""
+        self._check(reading=True)
+        return await self.inner.living_nodes(agent)
+
+    async def declare_dead(self, node_id: NodeId, number: int) -> bool:
+        """Fences a node."""
+        self._check()
+        return await self.inner.declare_dead(node_id, number)
+
+    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+        """Returns tasks without a living owner."""
+        self._check(reading=True)
+        return await self.inner.orphans(agent, limit)
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group, or gives the trouble that it was told to give."""

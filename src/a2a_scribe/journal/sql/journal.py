@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.core.records import Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.port import Caller, Group, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.port import Caller, Group, LivingNode, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
@@ -22,7 +22,7 @@ from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX, tables_of
 from a2a_scribe.journal.sql.writing import AlreadyWritten, GroupWriter
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.states import TERMINAL
-from a2a_scribe.protocol.types import ListTasksRequest, Scope, Task, TaskPushNotificationConfig
+from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Scope, Task, TaskPushNotificationConfig
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +95,40 @@ class SqlJournal:
                 await running.change(self._statements.insert_node, values)
 
         await self._access.write(work)
+
+    async def retire(self, node_id: NodeId) -> None:
+        """Forgets a node that owns nothing."""
+
+        async def work(running: Running) -> None:
+            await running.change(self._statements.retire, {'node': node_id})
+
+        await self._access.write(work)
+
+    async def living_nodes(self, agent: str) -> list[LivingNode]:
+        """Returns the nodes of an agent that are not dead."""
+
+        async def work(running: Running) -> list[LivingNode]:
+            found = await running.rows(self._statements.living_nodes, {'the_agent': agent})
+            return [LivingNode(NodeId(node), number, bool(owns)) for node, number, owns in found]
+
+        return await self._access.read(work)
+
+    async def declare_dead(self, node_id: NodeId, number: int) -> bool:
+        """Fences a node for good if its newest group is still `number`."""
+
+        async def work(running: Running) -> bool:
+            return await running.change(self._statements.declare_dead, {'node': node_id, 'number': number}) == 1
+
+        return await self._access.write(work)
+
+    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+        """Returns tasks of an agent whose owner is no living node."""
+
+        async def work(running: Running) -> list[TaskRow]:
+            found = await running.rows(self._statements.orphans, {'the_agent': agent, 'the_limit': limit})
+            return [rows.task_row(row) for row in found]
+
+        return await self._access.read(work)
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group in one transaction."""

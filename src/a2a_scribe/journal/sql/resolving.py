@@ -18,6 +18,7 @@ from a2a_scribe.journal.port import (
     Receipt,
     Released,
     Stale,
+    TakeOver,
     TaskRow,
     Write,
     WriteResult,
@@ -64,6 +65,12 @@ class GroupResolver:
             case Claim(task_id, _, expected_seq):
                 row = await self._row(task_id)
                 if row is None or not self._is_claimed(row) or row.open_turn is not None or row.seq != expected_seq:
+                    return Stale()
+                self._owned.add(row.task_id)
+                return Claimed(row)
+            case TakeOver(task_id, epoch=epoch):
+                row = await self._row(task_id)
+                if row is None or not self._is_claimed(row) or row.epoch != epoch + 1:
                     return Stale()
                 self._owned.add(row.task_id)
                 return Claimed(row)

@@ -39,6 +39,10 @@ class Statements:
     fence: Update
     node_state: Select[Any]
     insert_node: Insert
+    living_nodes: Select[Any]
+    declare_dead: Update
+    retire: Delete
+    orphans: Select[Any]
     insert_tasks: Insert
     insert_records: Insert
     update_tasks: Update
@@ -115,9 +119,13 @@ def statements_of(prefix: str) -> Statements:
 
 
 def _of_nodes(tables: Tables) -> dict[str, Any]:
-    nodes = tables.nodes
+    nodes, tasks = tables.nodes, tables.tasks
     number: BindParameter[Any] = bindparam('number')
     alive = nodes.c.state == 'alive'
+    owned = select(tasks.c.id).where(tasks.c.node == nodes.c.id)
+    living = select(nodes.c.id).where(alive)
+    silent = living.where(nodes.c.id == bindparam('node'), nodes.c.commit_no == number)
+    silent = silent.with_for_update(skip_locked=True)
     return {
         'fence': (
             update(nodes)
@@ -126,6 +134,17 @@ def _of_nodes(tables: Tables) -> dict[str, Any]:
         ),
         'node_state': select(nodes.c.state, nodes.c.commit_no).where(nodes.c.id == bindparam('node')),
         'insert_node': insert(nodes),
+        'living_nodes': select(nodes.c.id, nodes.c.commit_no, owned.exists()).where(
+            nodes.c.agent == bindparam('the_agent'), alive
+        ),
+        'declare_dead': update(nodes).where(nodes.c.id.in_(silent)).values(state='dead'),
+        'retire': delete(nodes).where(nodes.c.id == bindparam('node'), ~owned.exists()),
+        'orphans': (
+            select(*(tasks.c[name] for name in TASK_COLUMNS))
+            .where(tasks.c.node.is_not(None), tasks.c.agent == bindparam('the_agent'), tasks.c.node.not_in(living))
+            .order_by(tasks.c.id)
+            .limit(bindparam('the_limit'))
+        ),
     }
 
 

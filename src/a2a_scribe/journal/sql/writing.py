@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from a2a_scribe.core.records import TURN_STARTED, Record
 from a2a_scribe.errors import NodeFencedError
-from a2a_scribe.journal.decisions import decide_accept, decide_claim, hand_over, starting_record
+from a2a_scribe.journal.decisions import decide_accept, decide_claim, decide_take_over, hand_over, starting_record
 from a2a_scribe.journal.port import (
     Accept,
     Append,
@@ -25,6 +25,8 @@ from a2a_scribe.journal.port import (
     Queued,
     Receipt,
     Released,
+    Stale,
+    TakeOver,
     TaskRow,
     Write,
     WriteResult,
@@ -34,6 +36,7 @@ from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
 from a2a_scribe.protocol.states import TERMINAL
+from a2a_scribe.protocol.types import NodeId
 
 
 class AlreadyWritten(Exception):
@@ -77,7 +80,7 @@ class GroupWriter:
         raise NodeFencedError
 
     async def _lock(self) -> None:
-        judged = {write.task_id for write in self._group.writes if isinstance(write, Accept | Claim)}
+        judged = {write.task_id for write in self._group.writes if isinstance(write, Accept | Claim | TakeOver)}
         if not self._running.is_sqlite and (judged or _touches_in_several_steps(self._group.appends)):
             judged |= {append.row.task_id for append in self._group.appends if not append.born}
         if judged:
@@ -92,6 +95,8 @@ class GroupWriter:
                 result = decide_claim(self._rows.get(write.task_id), write, self._group.node)
                 await self._note_claim(result)
                 return result
+            case TakeOver():
+                return await self._take_over(write)
             case PutConfig(caller, config):
                 await self._put_config(rows.config_values(config, caller.scope, 0))
             case DropConfig(task_id, config_id):
@@ -120,6 +125,19 @@ class GroupWriter:
             await self._running.change(self._statements.insert_inbox, values)
         await self._note_claim(result)
         return result
+
+    async def _take_over(self, take: TakeOver) -> WriteResult:
+        if await self._lives(take.owner):
+            return Stale()
+        result = decide_take_over(self._rows.get(take.task_id), take, self._group.node)
+        if isinstance(result, Claimed) and take.start is not None:
+            self._records.append(starting_record(take.task_id, result.row.seq, take.start, self._group.now))
+        await self._note_claim(result)
+        return result
+
+    async def _lives(self, node_id: NodeId) -> bool:
+        found = await self._running.rows(self._statements.node_state, {'node': node_id})
+        return any(state == 'alive' for state, _ in found)
 
     async def _note_claim(self, result: WriteResult) -> None:
         if isinstance(result, Claimed):

@@ -55,10 +55,6 @@ class AdapterContract:
         """Returns what gives a journal on an empty storage, the same storage at each call."""
         raise NotImplementedError
 
-    async def declare_dead(self, journal: Journal, node_id: NodeId) -> None:
-        """Fences a node, as another node would that finds it silent."""
-        raise NotImplementedError
-
     @pytest.fixture
     async def journal(self, connect: Connect) -> AsyncIterator[Journal]:
         """An open, empty journal."""
