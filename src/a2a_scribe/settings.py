@@ -68,6 +68,8 @@ class Settings:
 
     request_bytes: int = 60_000_000
     """Bytes that the body of one request may have."""
+    request_values: int = 200_000
+    """JSON values that the body of one request may have, names of members among them."""
     stream_keep_alive: float = 15.0
     """Seconds of silence after which a stream sends a comment; looked at once per `poll_interval`."""
     stream_retry: float = 1.0

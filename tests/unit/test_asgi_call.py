@@ -9,7 +9,8 @@ from a2a.utils.errors import A2AError, InvalidRequestError
 from starlette.types import Message, Scope
 
 from a2a_scribe.errors import CallerGoneError
-from a2a_scribe.transport.asgi import MAX_QUERY_FIELDS, HttpCall, MediaTypeError, TooLargeError
+from a2a_scribe.protocol.faults import TooLargeError
+from a2a_scribe.transport.asgi import MAX_QUERY_FIELDS, HttpCall, MediaTypeError
 
 pytestmark = pytest.mark.anyio
 

@@ -13,6 +13,7 @@ from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
 from starlette.types import Message, Receive, Scope, Send
 
 from a2a_scribe.errors import CallerGoneError
+from a2a_scribe.protocol.faults import TooLargeError
 
 JSON: Final = 'application/json'
 MAX_QUERY_FIELDS: Final = 100
@@ -21,12 +22,6 @@ CLOSED: Final = 'handler is closed'
 """What uvloop says of a connection that is gone, when uvicorn writes before it has been told."""
 
 Headers = Iterable[tuple[str, str]]
-
-
-class TooLargeError(InvalidRequestError):
-    """The body has more bytes than the server takes."""
-
-    message = 'The body is too large'
 
 
 class MediaTypeError(InvalidRequestError):

@@ -11,7 +11,6 @@ from a2a.utils.errors import (
     A2AError,
     InvalidParamsError,
     InvalidRequestError,
-    JSONParseError,
     MethodNotFoundError,
 )
 from starlette.types import Receive, Scope, Send
@@ -22,6 +21,7 @@ from a2a_scribe.protocol.ids import MAX_ID_LENGTH
 from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
 from a2a_scribe.transport.calls import Admission, Wire, decode
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_rpc
+from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
 from a2a_scribe.transport.sse import EventStream
 
@@ -96,12 +96,7 @@ class JsonRpcEndpoint:
             await _refuse(call, as_a2a_error(error), b'null')
 
     async def _answer(self, call: HttpCall) -> None:
-        call.check_media_type()
-        body = await call.body(self._wire.settings.request_bytes)
-        try:
-            value = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise JSONParseError(f'The body is not JSON: {error}') from None
+        value = await read_json(call, self._wire.settings)
         if isinstance(value, list):
             await self._answer_batch(call, value)
             return

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE
-from a2a.utils.errors import A2AError, JSONParseError, MethodNotFoundError
+from a2a.utils.errors import A2AError, MethodNotFoundError
 from starlette.types import Receive, Scope, Send
 
 from a2a_scribe.core.records import Shown
@@ -19,6 +19,7 @@ from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedE
 from a2a_scribe.transport.caching import answer_cached
 from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_status
+from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
 from a2a_scribe.transport.rest_paths import Route, find_route
 from a2a_scribe.transport.rest_query import read_query
@@ -83,7 +84,7 @@ class RestApp:
     async def _read(self, call: HttpCall, route: Route, operation: Operation, query: Query) -> tuple[Any, str]:
         """Returns the request, from path, query and body, and its tenant."""
         if call.method == 'POST':
-            given = await self._read_body(call)
+            given = await read_json(call, self._wire.settings, absent=b'{}')
         else:
             given = read_query((pair for pair in query if pair[0] != 'tenant'), operation.request)
         fields = dict(route.fields)
@@ -98,16 +99,6 @@ class RestApp:
         tenant = one_tenant([('the URL', tenant), ('the body', params.tenant)])
         params.tenant = tenant
         return params, tenant
-
-    async def _read_body(self, call: HttpCall) -> object:
-        call.check_media_type()
-        body = await call.body(self._wire.settings.request_bytes)
-        if not body:
-            return {}
-        try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise JSONParseError(f'The body is not JSON: {error}') from None
 
 
 def media_type(call: HttpCall) -> str:
