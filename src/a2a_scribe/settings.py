@@ -49,7 +49,7 @@ class Settings:
     """Bytes of recent durable records of one live task that are kept in memory for its readers."""
 
     event_bytes: int = 50_000_000
-    """Bytes that one event may have."""
+    """Bytes that one message of a client may have, and one event beside the message that it answers."""
     task_records: int = 1_000_000
     """Records that one task may have."""
     task_bytes: int = 1_000_000_000

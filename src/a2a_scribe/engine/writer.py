@@ -155,7 +155,7 @@ class Writer:
             elif kind == HISTORY:
                 _refuse_if_unwritable(body[1:], 'task')
         for change, (kind, body) in zip(changes, encoded, strict=True):
-            self._refuse_if_too_large(change)
+            self._refuse_if_too_large(change, facts)
             self._record(change, kind, body, now, None)
         return None
 
@@ -208,14 +208,11 @@ class Writer:
         self._bytes_since_snapshot += len(body)
         self._tail.keep(record)
 
-    def _refuse_if_too_large(self, change: Change) -> None:
+    def _refuse_if_too_large(self, change: Change, facts: TurnFacts) -> None:
         settings = self._tools.settings
-        match change:
-            case ArtifactChanged(payload) | StatusChanged(payload) | TaskCreated(payload):
-                size = payload.ByteSize()
-                if size > settings.event_bytes:
-                    limit = settings.event_bytes
-                    raise TaskTooLargeError(f'the event has {size} bytes, the limit is {limit} (event_bytes)')
+        if (size := _size_of(change, facts)) > settings.event_bytes:
+            limit = settings.event_bytes
+            raise TaskTooLargeError(f'the event has {size} bytes, the limit is {limit} (event_bytes)')
         if self.seq >= settings.task_records:
             raise TaskTooLargeError(f'the task has {self.seq} records, the limit (task_records)')
         if self._total_bytes >= settings.task_bytes:
@@ -343,6 +340,16 @@ class Writer:
     def state(self) -> TaskState | None:
         """The state of the task, durable or not; `None` before it exists."""
         return None if self.projection is None else self.projection.state
+
+
+def _size_of(change: Change, facts: TurnFacts) -> int:
+    """Returns the bytes that are the agent's: those of the user's message, which its task begins with, are not."""
+    match change:
+        case ArtifactChanged(event) | StatusChanged(event):
+            return event.ByteSize()
+        case TaskCreated(task):
+            return task.ByteSize() - facts.message.ByteSize()
+    return 0
 
 
 def _refuse_if_unwritable(body: bytes, kind: EventKind) -> None:

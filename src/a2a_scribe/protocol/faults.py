@@ -63,6 +63,10 @@ class TooLargeError(InvalidRequestError):
     message = 'The request is too large'
 
 
+class TooLargeFieldError(InvalidFieldError):
+    """A field of the request is larger than the server takes."""
+
+
 class TemporaryError(InternalError):
     """The service is temporarily unavailable; try again."""
 

@@ -13,7 +13,7 @@ from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
 from starlette.types import Message, Receive, Scope, Send
 
 from a2a_scribe.errors import CallerGoneError
-from a2a_scribe.protocol.faults import TooLargeError
+from a2a_scribe.protocol.faults import TooLargeError, TooLargeFieldError
 
 JSON: Final = 'application/json'
 MAX_QUERY_FIELDS: Final = 100
@@ -39,7 +39,12 @@ class NotAllowedError(MethodNotFoundError):
         super().__init__(f'The path is for {self.allowed}')
 
 
-EDGE_STATUSES: Final[dict[type[A2AError], int]] = {MediaTypeError: 415, TooLargeError: 413, NotAllowedError: 405}
+EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
+    MediaTypeError: 415,
+    TooLargeError: 413,
+    TooLargeFieldError: 413,
+    NotAllowedError: 405,
+}
 """Errors of HTTP itself, which have a status of their own on both of its bindings."""
 
 
