@@ -87,6 +87,7 @@ class Writer:
         """The turn's end is recorded: nothing more of it may be."""
         self._tools = tools
         self._row = row
+        self._first = 1 if row is None else row.first
         self._scope = caller.scope if row is None else row.scope
         self._open_turn: TurnStarted | None = None
         self._unrecorded_start: TurnStarted | None = None
@@ -213,8 +214,8 @@ class Writer:
         if (size := _size_of(change, facts)) > settings.event_bytes:
             limit = settings.event_bytes
             raise TaskTooLargeError(f'the event has {size} bytes, the limit is {limit} (event_bytes)')
-        if self.seq >= settings.task_records:
-            raise TaskTooLargeError(f'the task has {self.seq} records, the limit (task_records)')
+        if self.seq - self._first + 1 >= settings.task_records:
+            raise TaskTooLargeError(f'the task has {settings.task_records} records, the limit (task_records)')
         if self._total_bytes >= settings.task_bytes:
             raise TaskTooLargeError(f'the task has {self._total_bytes} bytes of records, the limit is task_bytes')
         if isinstance(change, ArtifactChanged) and self.projection is not None:
@@ -263,6 +264,7 @@ class Writer:
             open_turn=None if self._open_turn is None else self._open_turn.turn_id,
             attempt=0 if self._open_turn is None else self._open_turn.attempt,
             size=self._total_bytes,
+            first=self._first,
         )
 
     def committed(self, append: Append, result: AppendResult) -> None:
