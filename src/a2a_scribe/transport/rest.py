@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE
 from a2a.utils.errors import A2AError, MethodNotFoundError
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from a2a_scribe.core.records import Shown
 from a2a_scribe.errors import CallerGoneError
@@ -28,6 +28,9 @@ from a2a_scribe.transport.sse import EventStream
 EXTENDED_CARD_CACHING: Final = 'private, no-cache'
 """The extended card may differ from caller to caller (section 8.6)."""
 
+DENIAL: Final = 'websocket.http.response'
+"""What servers offer that can answer a handshake with an error of ours; the others make it a 403."""
+
 Query = list[tuple[str, str]]
 
 
@@ -39,7 +42,10 @@ class RestApp:
         self._wire = wire
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one HTTP request."""
+        """Answers one HTTP request; what wants to be a WebSocket is told that there is none."""
+        if scope['type'] == 'websocket':
+            await not_found(scope, receive, send)
+            return
         call = HttpCall(scope, receive, send)
         try:
             await self._answer(call)
@@ -115,5 +121,18 @@ async def refuse(call: HttpCall, error: A2AError) -> None:
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers where nothing else does."""
-    await refuse(HttpCall(scope, receive, send), MethodNotFoundError('There is nothing at this path'))
+    """Answers where nothing else does, a WebSocket before it is one."""
+    error = MethodNotFoundError('There is nothing at this path')
+    if scope['type'] == 'http':
+        await refuse(HttpCall(scope, receive, send), error)
+        return
+
+    async def deny(message: Message) -> None:
+        await send({**message, 'type': f'websocket.{message["type"]}'})
+
+    await receive()
+    if DENIAL in (scope.get('extensions') or {}):
+        await refuse(HttpCall({**scope, 'method': 'GET'}, receive, deny), error)
+    else:
+        with suppress(OSError):
+            await send({'type': 'websocket.close'})
