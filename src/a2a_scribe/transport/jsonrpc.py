@@ -26,6 +26,8 @@ from a2a_scribe.transport.operations import OPERATIONS, Operation
 from a2a_scribe.transport.sse import EventStream
 
 MAX_BATCH: Final = 100
+MAX_EXACT: Final = 2**53
+"""Above, a double is not the number that was written: what has come as one, as integers beyond 64 bits do."""
 
 
 class RpcRequest(NamedTuple):
@@ -54,6 +56,8 @@ def parse_request(value: object) -> RpcRequest:
     given = value.get('id')
     if not isinstance(given, str | int | float | None) or isinstance(given, bool):
         raise RpcError(b'null', InvalidRequestError('id must be a string, a number or null'))
+    if isinstance(given, float) and abs(given) > MAX_EXACT:
+        raise RpcError(b'null', InvalidRequestError('id must be a number of 64 bits'))
     if isinstance(given, str) and len(given) > MAX_ID_LENGTH:
         raise RpcError(b'null', InvalidRequestError(f'id must have at most {MAX_ID_LENGTH} characters'))
     request_id = orjson.dumps(given)
