@@ -49,7 +49,7 @@ class Settings:
     """Bytes of recent durable records of one live task that are kept in memory for its readers."""
 
     event_bytes: int = 50_000_000
-    """Bytes that one event may have."""
+    """Bytes that one message of a client may have, and one event beside the message that it answers."""
     task_records: int = 1_000_000
     """Records that one task may have."""
     task_bytes: int = 1_000_000_000
@@ -68,6 +68,8 @@ class Settings:
 
     request_bytes: int = 60_000_000
     """Bytes that the body of one request may have."""
+    request_values: int = 200_000
+    """JSON values that the body of one request may have, names of members among them."""
     stream_keep_alive: float = 15.0
     """Seconds of silence after which a stream sends a comment; looked at once per `poll_interval`."""
     stream_retry: float = 1.0

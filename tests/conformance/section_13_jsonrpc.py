@@ -35,7 +35,7 @@ IDS = SECTION.must('JSON-RPC 5', 'A response has the id of its request: a string
 
 @IDS.check(on=JSONRPC)
 async def ids_come_back(wire: JsonRpcWire, site: Site) -> None:
-    for request_id in ('a', '', 'ü', 0, -7, 2**53, 1.5, None):
+    for request_id in ('a', '', 'ü', 0, -7, 2**53, 2**64 - 1, -(2**63), 1.5, None):
         refused((await wire.post(envelope('GetTask', GET, id=request_id))).json(), TASK_NOT_FOUND, request_id)
 
 
@@ -50,9 +50,11 @@ async def ids_come_back_on_streams(wire: JsonRpcWire, site: Site) -> None:
 
 @IDS.check(on=JSONRPC)
 async def other_ids_are_refused(wire: JsonRpcWire, site: Site) -> None:
-    others: list[object] = [True, [], {}, ['a']]
+    others: list[object] = [True, [], {}, ['a'], 2**64, -(2**63) - 1, 10**30, 1e300, 2.0**53 + 2]
     for request_id in others:
         refused((await wire.post(envelope('GetTask', GET, id=request_id))).json(), INVALID_REQUEST)
+        (answer,) = (await wire.post([envelope('GetTask', GET, id=request_id)])).json()
+        refused(answer, INVALID_REQUEST)
 
 
 PARSING = SECTION.must('JSON-RPC 5.1', 'What is no JSON is -32700 with the id null')

@@ -13,6 +13,7 @@ from a2a_scribe.core.admission import Reply, admit, create_task
 from a2a_scribe.core.projection import Projection, fold
 from a2a_scribe.core.records import ArtifactChanged, Change, HistoryAdded, StatusChanged, TaskCreated
 from a2a_scribe.core.statuses import MAX_CLOCK_LEAD, TurnFacts, begin_turn, change_status
+from a2a_scribe.protocol.extensions import SEQUENCE_URI
 from a2a_scribe.protocol.states import (
     CANCELED,
     COMPLETED,
@@ -25,9 +26,11 @@ from a2a_scribe.protocol.states import (
 )
 from a2a_scribe.protocol.types import (
     Artifact,
+    Event,
     Message,
     Part,
     Role,
+    Struct,
     Task,
     TaskArtifactUpdateEvent,
     TaskState,
@@ -600,3 +603,42 @@ def test_two_whole_tasks_in_turns_come_to_rest(one: Task, other: Task) -> None:
     desk.admit_all([one, other, one, other])
     assert desk.admit(one) == []
     assert desk.admit(other) == []
+
+
+# What is not the agent's to say
+
+
+def said_by(changes: list[Change] | Reply) -> list[object]:
+    """Returns the events that the changes show."""
+    if isinstance(changes, Reply):
+        return [changes.message]
+    return [change.task if isinstance(change, TaskCreated) else getattr(change, 'event', None) for change in changes]
+
+
+PLACED = [(event, exists) for event in (task(), status(WORKING), artifact('x')) for exists in (False, True)]
+
+
+@pytest.mark.parametrize(('event', 'exists'), [*PLACED, (message('hi'), False)], ids=lambda each: type(each).__name__)
+def test_an_agent_does_not_say_the_place_of_an_event(event: Event, exists: bool) -> None:
+    event = type(event).FromString(event.SerializeToString())
+    event.metadata[SEQUENCE_URI] = 99
+    event.metadata['own'] = 'kept'
+    given = event.SerializeToString(deterministic=True)
+    desk = Desk()
+    if exists:
+        desk.admit(task())
+    *_, said = said_by(admit(desk.projection, desk.turn, event, NOW + 1))
+    assert dict(said.metadata) == {'own': 'kept'}  # type: ignore[attr-defined]
+    assert event.SerializeToString(deterministic=True) == given, 'the event stays as the agent has it'
+
+
+def test_an_event_that_says_nothing_but_its_place_has_no_metadata() -> None:
+    desk = Desk()
+    event = artifact('x')
+    event.metadata[SEQUENCE_URI] = 99
+    *_, said = said_by(desk.admit(event))
+    assert not said.HasField('metadata')  # type: ignore[attr-defined]
+    again = task()
+    again.metadata[SEQUENCE_URI] = 99
+    assert desk.admit(again) == [], 'nothing is new'
+    assert desk.task.metadata == Struct()

@@ -9,7 +9,8 @@ from a2a.utils.errors import A2AError, InvalidRequestError
 from starlette.types import Message, Scope
 
 from a2a_scribe.errors import CallerGoneError
-from a2a_scribe.transport.asgi import MAX_QUERY_FIELDS, HttpCall, MediaTypeError, TooLargeError
+from a2a_scribe.protocol.faults import TooLargeError
+from a2a_scribe.transport.asgi import MAX_QUERY_FIELDS, HttpCall, MediaTypeError
 
 pytestmark = pytest.mark.anyio
 
@@ -67,6 +68,12 @@ def call_of(server: Server | None = None, headers: Sequence[tuple[bytes, bytes]]
         ('/app/tasks/a/b', b'/app/tasks/a%2Fb', '/app', '/tasks/a%2Fb'),
         ('/a/b/tasks', b'/a/b/tasks', '/a/b', '/tasks'),
         ('/a b/tasks', b'/a%20b/tasks', '/a b', '/tasks'),
+        ('/a/b/tasks', b'/a%2Fb/tasks', '/a/b', '/tasks'),
+        ('/a/b/c/tasks/d/e', b'/a%2fb/c/tasks/d%2Fe', '/a/b/c', '/tasks/d%2Fe'),
+        ('/a/b', b'/a%2Fb', '/a/b', '/'),
+        ('/a/b/tasks', b'/a%2Fb/tasks', '/a', '/b/tasks'),
+        ('/a%2Fb/tasks', b'/a%252Fb/tasks', '/a%2Fb', '/tasks'),
+        ('/a%2Fb/tasks', None, '/a%2Fb', '/tasks'),
         ('/app/', b'/app/', '/app', '/'),
         ('/app', b'/app', '/app', '/'),
         ('/app/app/tasks', b'/app/app/tasks', '/app', '/app/tasks'),

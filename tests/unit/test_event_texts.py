@@ -1,6 +1,7 @@
 """Events on the wire: what protobuf's own JSON would be, the place in the journal, and one encoding for all readers."""
 
 import json
+import tracemalloc
 from typing import Any, get_args
 
 import pytest
@@ -166,6 +167,24 @@ def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     again = texts.of(first)
     assert again == before
     assert again is not before
+
+
+@pytest.mark.parametrize('sequenced', [False, True])
+@pytest.mark.parametrize('length', [0, 100, 10_000])
+def test_what_is_kept_has_no_more_bytes_than_that(
+    monkeypatch: pytest.MonkeyPatch, length: int, sequenced: bool
+) -> None:
+    monkeypatch.setattr(events, 'CACHE_BYTES', 400_000)
+    texts, many = EventTexts(), 4_000
+    texts.of(chunk('the encoder is made'), sequenced=sequenced)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    most = 0
+    for seq in range(10_000, 10_000 + many):
+        texts.of(chunk(f'{seq}' + 'x' * length, seq), sequenced=sequenced)
+        most = max(most, tracemalloc.get_traced_memory()[0] - before)
+    tracemalloc.stop()
+    assert 200_000 < most < 400_000 + 3 * length
 
 
 def test_an_event_larger_than_the_cache_is_written_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from google.protobuf import json_format
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from a2a_scribe.protocol.codec.errors import UnencodableError
-from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, TemporaryError, Violation
-from a2a_scribe.transport.asgi import MediaTypeError, NotAllowedError, TooLargeError
+from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, TemporaryError, TooLargeError, Violation
+from a2a_scribe.transport.asgi import MediaTypeError, NotAllowedError
 from a2a_scribe.transport.faults import (
     as_a2a_error,
     details_of,

@@ -24,6 +24,7 @@ from a2a_scribe.core.statuses import (
     status_change,
     timestamp,
 )
+from a2a_scribe.protocol.extensions import SEQUENCE_URI
 from a2a_scribe.protocol.states import COMPLETED, KNOWN, MOVES, SUBMITTED, UNSPECIFIED, name_of
 from a2a_scribe.protocol.types import (
     Message,
@@ -35,6 +36,7 @@ from a2a_scribe.protocol.types import (
 )
 
 E = TypeVar('E', TaskStatusUpdateEvent, TaskArtifactUpdateEvent)
+AnyEvent = TypeVar('AnyEvent', Task, Message, TaskStatusUpdateEvent, TaskArtifactUpdateEvent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,26 @@ def admit(projection: Projection | None, turn: TurnFacts, event: object, now: in
         raise InvalidAgentResponseError(f'{_name(event)} after a Message: a direct Message is the whole answer')
     match event:
         case TaskArtifactUpdateEvent():
-            return _admit_artifact(projection, turn, event, now)
+            return _admit_artifact(projection, turn, _without_place(event), now)
         case TaskStatusUpdateEvent():
-            return _admit_status(projection, turn, event, now)
+            return _admit_status(projection, turn, _without_place(event), now)
         case Task():
-            return _admit_task(projection, turn, event, now)
+            return _admit_task(projection, turn, _without_place(event), now)
         case Message():
-            return _admit_message(projection, turn, event, now)
+            return _admit_message(projection, turn, _without_place(event), now)
     raise InvalidAgentResponseError(f'{_name(event)} is not an event of A2A')
+
+
+def _without_place(event: AnyEvent) -> AnyEvent:
+    """Takes away, in a copy, the place that an event seems to have: one that comes from another server has its own."""
+    if not event.HasField('metadata') or SEQUENCE_URI not in event.metadata.fields:
+        return event
+    placeless = type(event)()
+    placeless.CopyFrom(event)
+    del placeless.metadata.fields[SEQUENCE_URI]
+    if not placeless.metadata.fields:
+        placeless.ClearField('metadata')
+    return placeless
 
 
 def create_task(turn: TurnFacts, now: int) -> TaskCreated:

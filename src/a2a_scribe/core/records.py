@@ -33,7 +33,10 @@ TURN_ENDED: Final = 'turn_ended'
 
 
 class Record(NamedTuple):
-    """One entry of a task's journal. `seq` counts 1, 2, 3 ... within the task, without gaps."""
+    """One entry of a task's journal. `seq` counts 1, 2, 3 ... within the task, without gaps.
+
+    It begins later where the journal has found the task and knows nothing of what came before.
+    """
 
     task_id: str
     seq: int

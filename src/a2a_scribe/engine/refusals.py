@@ -5,7 +5,8 @@ from typing import Final
 from a2a.utils.errors import InvalidAgentResponseError
 
 from a2a_scribe.core.projection import Projection
-from a2a_scribe.core.records import EVENT_TYPES, HISTORY, SHOWN, ArtifactChanged, Change, EventKind
+from a2a_scribe.core.records import EVENT_TYPES, HISTORY, SHOWN, ArtifactChanged, Change, EventKind, TaskCreated
+from a2a_scribe.core.statuses import TurnFacts
 from a2a_scribe.protocol.depth import FLAT, check_depth
 from a2a_scribe.protocol.json import UnencodableError, check_numbers, may_hold_unwritable_number
 from a2a_scribe.settings import Settings
@@ -35,6 +36,11 @@ def refuse_unwritable(kind: EventKind, data: bytes) -> None:
         check_depth(data, kind)
     except UnencodableError as error:
         raise InvalidAgentResponseError(str(error)) from error
+
+
+def size_of(change: Change, body: bytes, facts: TurnFacts) -> int:
+    """Returns the bytes of a record that are the agent's: the user's message, with which a task begins, is not."""
+    return len(body) - 1 - (facts.message.ByteSize() if isinstance(change, TaskCreated) else 0)
 
 
 def refuse_too_large(settings: Settings, change: Change, size: int, projection: Projection | None) -> None:

@@ -22,7 +22,13 @@ from a2a_scribe.core.records import (
     encode,
 )
 from a2a_scribe.core.statuses import TurnFacts
-from a2a_scribe.engine.refusals import refuse_too_large, refuse_too_many, refuse_unwritable, refuse_unwritable_record
+from a2a_scribe.engine.refusals import (
+    refuse_too_large,
+    refuse_too_many,
+    refuse_unwritable,
+    refuse_unwritable_record,
+    size_of,
+)
 from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
 from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
@@ -74,6 +80,7 @@ class Writer:
         """The turn's end is recorded: nothing more of it may be."""
         self._tools = tools
         self._row = row
+        self._first = 1 if row is None else row.first
         self._scope = caller.scope if row is None else row.scope
         self._open_turn: TurnStarted | None = None
         self._unrecorded_start: TurnStarted | None = None
@@ -140,8 +147,8 @@ class Writer:
             refuse_unwritable_record(kind, body)
         settings = self._tools.settings
         for change, (kind, body) in zip(changes, encoded, strict=True):
-            refuse_too_large(settings, change, len(body) - 1, self.projection)
-            refuse_too_many(settings, self.seq, self._total_bytes)
+            refuse_too_large(settings, change, size_of(change, body, facts), self.projection)
+            refuse_too_many(settings, self.seq - self._first + 1, self._total_bytes)
             self._record(change, kind, body, now, None)
         return None
 
@@ -235,6 +242,7 @@ class Writer:
             open_turn=None if self._open_turn is None else self._open_turn.turn_id,
             attempt=0 if self._open_turn is None else self._open_turn.attempt,
             size=self._total_bytes,
+            first=self._first,
         )
 
     def committed(self, append: Append, result: AppendResult) -> None:

@@ -15,7 +15,7 @@ from a2a.utils.errors import (
 from google.protobuf.message import Message as ProtoMessage
 
 from a2a_scribe.protocol.depth import check_depth
-from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, Violation
+from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, TooLargeFieldError, Violation
 from a2a_scribe.protocol.ids import MAX_ID_LENGTH, has_unusable_characters
 from a2a_scribe.protocol.json import UnencodableError, check_numbers
 from a2a_scribe.protocol.paging import MAX_PAGE_SIZE
@@ -67,6 +67,13 @@ def check_send(params: SendMessageRequest) -> None:
         check_history_length('configuration.historyLength', configuration.history_length)
     if len(message.reference_task_ids) > MAX_REFERENCES:
         raise InvalidFieldError('message.referenceTaskIds', f'must not name more than {MAX_REFERENCES} tasks')
+
+
+def check_size(field: str, value: ProtoMessage, limit: int) -> None:
+    """Refuses what has more than `limit` bytes, the setting `event_bytes`. Raises: InvalidParamsError."""
+    size = value.ByteSize()
+    if size > limit:
+        raise TooLargeFieldError(field, f'has {size} bytes, the limit is {limit} (event_bytes)')
 
 
 def check_writable(field: str, value: ProtoMessage) -> None:

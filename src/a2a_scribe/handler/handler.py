@@ -105,7 +105,7 @@ class DefaultRequestHandler(RequestHandler):
         build_context = ContextBuilding(request_context_builder or SimpleRequestContextBuilder())
         self._engine = Engine(
             Agent(agent_executor, build_context),
-            journal_of(task_store, agent_name),
+            journal_of(task_store, agent_name, clock),
             agent_name=agent_name,
             settings=engine_settings(settings, unfinished),
             clock=clock,

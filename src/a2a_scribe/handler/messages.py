@@ -121,6 +121,7 @@ class Messages:
     async def _accept(
         self, params: SendMessageRequest, context: ServerCallContext, *, wants_id: bool, streams: bool
     ) -> TurnObserver:
+        guards.check_size('message', params.message, self._engine.settings.event_bytes)
         guards.check_send(params)
         if self._validate_input_modes:
             guards.check_input_modes(params.message, self._card)

@@ -2,12 +2,15 @@
 
 What such a store cannot promise is logged once. A commit saves each of its tasks once, however many records it has,
 and only then shows the records; the commit loop runs one commit at a time, so no task is ever saved twice at once.
+
+The records of a task that is found in the store begin with a number that no earlier record of it can have had, so that
+a reader who comes back is known to have missed what is not kept.
 """
 
 import asyncio
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from a2a.server.cluster import (
     ConcurrentTaskModificationError,
@@ -20,11 +23,12 @@ from a2a.server.context import ServerCallContext
 from a2a.server.tasks.task_store import TaskStore
 from a2a.utils.errors import A2AError
 
+from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import VERSION, Record, TaskReplaced, encode
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.memory import MemoryJournal
+from a2a_scribe.journal.memory import MemoryJournal, records_after
 from a2a_scribe.journal.port import (
     Accept,
     Append,
@@ -71,7 +75,7 @@ class ForeignJournal:
 
     keeps_records = False
 
-    def __init__(self, store: TaskStore | VersionedTaskStore) -> None:
+    def __init__(self, store: TaskStore | VersionedTaskStore, clock: Clock | None = None) -> None:
         """Takes the store; it stays the only place where tasks survive the process."""
         self._is_versioned = isinstance(store, VersionedTaskStore)
         self._store = store if isinstance(store, VersionedTaskStore) else LegacyTaskStoreAdapter(store)
@@ -82,6 +86,8 @@ class ForeignJournal:
         """Of each live task as it was saved last."""
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._kept_bytes = 0
+        self._first = (clock or SystemClock()).now()
+        """The first record of a task that is found. Microseconds: no task has more than one record in each."""
         self._warned = self._initialized = False
 
     async def open(self) -> None:
@@ -159,9 +165,8 @@ class ForeignJournal:
             return
         task, version = found
         row = self._row_of(task, caller)
-        kept = self._kept.pop(task_id, None)
+        kept = self._take_kept(task_id)
         records = [] if kept is None else kept.records
-        self._kept_bytes -= 0 if kept is None else kept.size
         if kept is None or row.seq > kept.row.seq:
             records = [*records, Record(task_id, row.seq, *encode(TaskReplaced(task)), row.created_at, None)]
         self._memory.adopt(row, records, VERSION + task.SerializeToString())
@@ -172,7 +177,7 @@ class ForeignJournal:
         """Returns the row of a parked task: as it was left, or with one record more if others have changed the task."""
         kept = self._kept.get(task.id)
         if kept is None:
-            return row_of_task(task, caller.scope, None, 0)
+            return replace(row_of_task(task, caller.scope, None, 0), seq=self._first, first=self._first)
         if kept.digest == _digest(task):
             return kept.row
         return row_of_task(task, kept.row.scope, kept.row, kept.row.created_at)
@@ -245,8 +250,18 @@ class ForeignJournal:
         self._kept[task_id] = kept
         self._kept_bytes += kept.size
         while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
-            self._kept_bytes -= oldest.size
+            self._forget_kept(next(iter(self._kept)))
+
+    def _forget_kept(self, task_id: str) -> None:
+        """Forgets all that memory knows of a task; if it is found again, its records begin with a later number."""
+        kept = self._take_kept(task_id)
+        if kept is not None:
+            self._first = max(self._first, kept.row.seq + 1)
+
+    def _take_kept(self, task_id: str) -> _Kept | None:
+        kept = self._kept.pop(task_id, None)
+        self._kept_bytes -= 0 if kept is None else kept.size
+        return kept
 
     def _release_unless_owned(self, task_id: str) -> None:
         row = self._memory.row(task_id)
@@ -282,7 +297,7 @@ class ForeignJournal:
         """Returns records of a live task, or of one that was released not long ago."""
         kept = self._kept.get(task_id)
         if kept is not None:
-            return kept.records[after : after + limit]
+            return records_after(kept.records, after, limit)
         return await self._memory.read_records(task_id, after, limit)
 
     async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
@@ -330,8 +345,7 @@ class ForeignJournal:
             await self._store.delete(task_id, _context(caller))
         except Exception as error:
             raise JournalUnavailableError(f'{self._name} cannot delete task {task_id}') from error
-        kept = self._kept.pop(task_id, None)
-        self._kept_bytes -= 0 if kept is None else kept.size
+        self._forget_kept(task_id)
         self._memory.forget_configs(task_id)
         return True
 

@@ -211,7 +211,7 @@ class MemoryJournal:
         return self._rows.get(task_id)
 
     def adopt(self, row: TaskRow, records: list[Record], snapshot: bytes) -> None:
-        """Takes in a task that was stored elsewhere: its records from the first on, and what they amount to."""
+        """Takes in a task that was stored elsewhere: its records from `row.first` on, and what they amount to."""
         self._rows[row.task_id] = row
         self._records[row.task_id] = records
         self._snapshots[row.task_id] = (row.seq, snapshot)
@@ -241,10 +241,7 @@ class MemoryJournal:
 
     async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
         """Returns the records after `after`."""
-        records = self._records.get(task_id)
-        if not records:
-            return []
-        return records[after : after + limit]
+        return records_after(self._records.get(task_id, []), after, limit)
 
     async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
         """Returns the caller's tasks that `query` asks for, whole."""
@@ -289,9 +286,15 @@ class MemoryJournal:
 
     def _fold(self, task_id: str) -> Projection:
         seq, snapshot = self._snapshots.get(task_id, (0, None))
-        projection = fold(snapshot, self._records[task_id][seq:])
+        projection = fold(snapshot, records_after(self._records[task_id], seq))
         assert projection is not None, f'the journal of task {task_id} does not begin with it'
         return projection
+
+
+def records_after(records: list[Record], after: int, limit: int | None = None) -> list[Record]:
+    """Returns those of a task's records that come after `after`; the first may be any, but there are no gaps."""
+    start = max(0, after + 1 - records[0].seq) if records else 0
+    return records[start : None if limit is None else start + limit]
 
 
 def _matches(row: TaskRow, query: ListTasksRequest) -> bool:

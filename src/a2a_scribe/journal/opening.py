@@ -7,6 +7,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from a2a_scribe.clock import Clock
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.journal.foreign import ForeignJournal
 from a2a_scribe.journal.port import Journal
@@ -33,12 +34,12 @@ def open_store(database: str | AsyncEngine | TaskStore) -> TaskStore:
     return DatabaseTaskStore(_make_engine(database))
 
 
-def journal_of(store: TaskStore | VersionedTaskStore, agent: str) -> Journal:
+def journal_of(store: TaskStore | VersionedTaskStore, agent: str, clock: Clock | None = None) -> Journal:
     """Returns the journal behind a store: its own, or one that keeps the newest state in a user's store."""
     if isinstance(store, JournalTaskStore):
         store.agent = store.agent or agent
         return store.journal
-    return ForeignJournal(store)
+    return ForeignJournal(store, clock)
 
 
 def owner_resolver_of(store: TaskStore | VersionedTaskStore) -> OwnerResolver | None:

@@ -58,6 +58,8 @@ class TaskRow:
     attempt: int = 0
     size: int = 0
     """Bytes of all its records."""
+    first: int = 1
+    """The first record; a later one where the journal has found the task and knows nothing of what came before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,4 +23,5 @@ def row_of_task(task: Task, scope: Scope, before: TaskRow | None, now: int) -> T
         epoch=0 if before is None else before.epoch,
         attempt=0 if before is None else before.attempt,
         size=task.ByteSize() + (0 if before is None else before.size),
+        first=1 if before is None else before.first,
     )

@@ -57,6 +57,16 @@ class InvalidFieldError(InvalidFieldsError):
         super().__init__([Violation(field, reason)])
 
 
+class TooLargeError(InvalidRequestError):
+    """The request is larger than the server takes."""
+
+    message = 'The request is too large'
+
+
+class TooLargeFieldError(InvalidFieldError):
+    """A field of the request is larger than the server takes."""
+
+
 class TemporaryError(InternalError):
     """The service is temporarily unavailable; try again."""
 

@@ -5,6 +5,7 @@ a task that listens for it would cost more than most answers do.
 """
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import parse_qsl
@@ -13,20 +14,18 @@ from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
 from starlette.types import Message, Receive, Scope, Send
 
 from a2a_scribe.errors import CallerGoneError
+from a2a_scribe.protocol.faults import TooLargeError, TooLargeFieldError
 
 JSON: Final = 'application/json'
 MAX_QUERY_FIELDS: Final = 100
 MAX_DIGITS: Final = 18
+SLASH: Final = re.compile('/')
+ENCODED_SLASH: Final = re.compile('/|%2f', re.IGNORECASE)
+"""What a path is decoded from may have slashes of both kinds where the path has one."""
 CLOSED: Final = 'handler is closed'
 """What uvloop says of a connection that is gone, when uvicorn writes before it has been told."""
 
 Headers = Iterable[tuple[str, str]]
-
-
-class TooLargeError(InvalidRequestError):
-    """The body has more bytes than the server takes."""
-
-    message = 'The body is too large'
 
 
 class MediaTypeError(InvalidRequestError):
@@ -44,7 +43,12 @@ class NotAllowedError(MethodNotFoundError):
         super().__init__(f'The path is for {self.allowed}')
 
 
-EDGE_STATUSES: Final[dict[type[A2AError], int]] = {MediaTypeError: 415, TooLargeError: 413, NotAllowedError: 405}
+EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
+    MediaTypeError: 415,
+    TooLargeError: 413,
+    TooLargeFieldError: 413,
+    NotAllowedError: 405,
+}
 """Errors of HTTP itself, which have a status of their own on both of its bindings."""
 
 
@@ -95,7 +99,8 @@ class HttpCall:
         raw = self._scope.get('raw_path')
         path = str(self._scope['path']) if raw is None else raw.decode('latin-1')
         if root and f'{self._scope["path"]}/'.startswith(f'{root}/'):
-            path = '/' + '/'.join(path.split('/')[root.count('/') + 1 :])
+            above = root.count('/') + 1
+            path = '/' + ''.join((SLASH if raw is None else ENCODED_SLASH).split(path, above)[above:])
         return path if path == '/' else path.removesuffix('/')
 
     def check_media_type(self) -> None:

@@ -18,6 +18,8 @@ from a2a_scribe.protocol.json import transcode
 
 CACHE_BYTES: Final = 8_000_000
 """Bytes of events, and of their text, that are kept for the next reader."""
+ENTRY_BYTES: Final = 300
+"""What keeping one takes beside its own bytes: objects, and a place in the dictionary."""
 
 MEMBERS: Final = StreamResponse.DESCRIPTOR.fields_by_name
 OPENINGS: Final[dict[EventKind, bytes]] = {
@@ -72,14 +74,18 @@ class EventTexts:
             text = transcode(_body(item, sequenced=sequenced), EVENT_TYPES[item.kind])
             text = OPENINGS[item.kind] + LINE_ENDS.sub(_escaped, text) + b'}'
             self._texts[key] = text
-            self._bytes += len(text) + len(item.body)
+            self._bytes += _size(item.body, text)
             self._forget_surplus()
         return text
 
     def _forget_surplus(self) -> None:
         while self._bytes > CACHE_BYTES:
             (_, _, body), text = self._texts.popitem(last=False)
-            self._bytes -= len(text) + len(body)
+            self._bytes -= _size(body, text)
+
+
+def _size(body: bytes, text: bytes) -> int:
+    return len(body) + len(text) + ENTRY_BYTES
 
 
 def _body(item: Shown, *, sequenced: bool) -> bytes:

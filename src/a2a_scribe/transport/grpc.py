@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from a2a_scribe.protocol.faults import fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
+from a2a_scribe.protocol.size import check_binary
 from a2a_scribe.transport.calls import Admission, Wire
 from a2a_scribe.transport.events import to_stream_response
 from a2a_scribe.transport.faults import as_a2a_error, to_grpc_status
@@ -83,6 +84,7 @@ class GrpcBinding:
         """Lets a call in and reads its request."""
         admission = self._wire.admit(service_parameters(_metadata(call)))
         try:
+            check_binary(data, operation.request, self._wire.settings.request_values)
             params = operation.request.FromString(data)
         except DecodeError:
             raise InvalidRequestError('The request is not valid protobuf') from None

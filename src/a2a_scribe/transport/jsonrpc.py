@@ -11,7 +11,6 @@ from a2a.utils.errors import (
     A2AError,
     InvalidParamsError,
     InvalidRequestError,
-    JSONParseError,
     MethodNotFoundError,
 )
 from starlette.types import Receive, Scope, Send
@@ -22,10 +21,13 @@ from a2a_scribe.protocol.ids import MAX_ID_LENGTH
 from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
 from a2a_scribe.transport.calls import Admission, Wire, decode
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_rpc
+from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
 from a2a_scribe.transport.sse import EventStream
 
 MAX_BATCH: Final = 100
+MAX_EXACT: Final = 2**53
+"""Above, a double is not the number that was written: what has come as one, as integers beyond 64 bits do."""
 
 
 class RpcRequest(NamedTuple):
@@ -54,6 +56,8 @@ def parse_request(value: object) -> RpcRequest:
     given = value.get('id')
     if not isinstance(given, str | int | float | None) or isinstance(given, bool):
         raise RpcError(b'null', InvalidRequestError('id must be a string, a number or null'))
+    if isinstance(given, float) and abs(given) > MAX_EXACT:
+        raise RpcError(b'null', InvalidRequestError('id must be a number of 64 bits'))
     if isinstance(given, str) and len(given) > MAX_ID_LENGTH:
         raise RpcError(b'null', InvalidRequestError(f'id must have at most {MAX_ID_LENGTH} characters'))
     request_id = orjson.dumps(given)
@@ -96,12 +100,7 @@ class JsonRpcEndpoint:
             await _refuse(call, as_a2a_error(error), b'null')
 
     async def _answer(self, call: HttpCall) -> None:
-        call.check_media_type()
-        body = await call.body(self._wire.settings.request_bytes)
-        try:
-            value = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise JSONParseError(f'The body is not JSON: {error}') from None
+        value = await read_json(call, self._wire.settings)
         if isinstance(value, list):
             await self._answer_batch(call, value)
             return

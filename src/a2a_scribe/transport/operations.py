@@ -3,6 +3,7 @@
 All bindings read it, so that they offer the same operations with the same results.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,8 +17,10 @@ from google.protobuf.message import Message as ProtoMessage
 from a2a_scribe.core.records import Shown
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.protocol.codec.wire import DELIMITED, delimited, tag, varint
-from a2a_scribe.protocol.json import to_bytes, to_dict
+from a2a_scribe.protocol.json import UnencodableError, to_bytes, to_dict
 from a2a_scribe.protocol.required import show_required
+
+logger = logging.getLogger(__name__)
 
 Presence = Callable[[], Awaitable[bool]]
 Result = Any
@@ -76,12 +79,29 @@ def _answer_to_binary(result: Result) -> bytes:
 
 
 def _tasks_to_json(result: Result, params: a2a_pb2.ListTasksRequest) -> bytes:
-    """Returns a page of tasks: its own fields always, the tasks' artifacts if they were asked for (section 3.1.4)."""
-    page = to_dict(result, defaults='own')
+    """Returns a page of tasks: its own fields always, the tasks' artifacts if they were asked for (section 3.1.4).
+
+    A task that cannot be said in JSON, which only a store of a user's can have, is left out: the others would be out of
+    reach with it.
+    """
+    try:
+        page = to_dict(result, defaults='own')
+    except UnencodableError:
+        _leave_out_unencodable(result.tasks)
+        page = to_dict(result, defaults='own')
     if params.include_artifacts:
         for task in page['tasks']:
             task.setdefault('artifacts', [])
     return orjson.dumps(page)
+
+
+def _leave_out_unencodable(tasks: Any) -> None:
+    for index in reversed(range(len(tasks))):
+        try:
+            to_dict(tasks[index])
+        except UnencodableError as error:
+            logger.error('Task %s is left out of a list: %s', tasks[index].id, error)  # noqa: TRY400 - it says all
+            del tasks[index]
 
 
 def card_to_json(card: a2a_pb2.AgentCard) -> bytes:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import orjson
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE
-from a2a.utils.errors import A2AError, JSONParseError, MethodNotFoundError
-from starlette.types import Receive, Scope, Send
+from a2a.utils.errors import A2AError, MethodNotFoundError
+from starlette.types import Message, Receive, Scope, Send
 
 from a2a_scribe.core.records import Shown
 from a2a_scribe.errors import CallerGoneError
@@ -19,6 +19,7 @@ from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedE
 from a2a_scribe.transport.caching import answer_cached
 from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_status
+from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
 from a2a_scribe.transport.rest_paths import Route, find_route
 from a2a_scribe.transport.rest_query import read_query
@@ -26,6 +27,9 @@ from a2a_scribe.transport.sse import EventStream
 
 EXTENDED_CARD_CACHING: Final = 'private, no-cache'
 """The extended card may differ from caller to caller (section 8.6)."""
+
+DENIAL: Final = 'websocket.http.response'
+"""What servers offer that can answer a handshake with an error of ours; the others make it a 403."""
 
 Query = list[tuple[str, str]]
 
@@ -38,7 +42,10 @@ class RestApp:
         self._wire = wire
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one HTTP request."""
+        """Answers one HTTP request; what wants to be a WebSocket is told that there is none."""
+        if scope['type'] == 'websocket':
+            await not_found(scope, receive, send)
+            return
         call = HttpCall(scope, receive, send)
         try:
             await self._answer(call)
@@ -83,7 +90,7 @@ class RestApp:
     async def _read(self, call: HttpCall, route: Route, operation: Operation, query: Query) -> tuple[Any, str]:
         """Returns the request, from path, query and body, and its tenant."""
         if call.method == 'POST':
-            given = await self._read_body(call)
+            given = await read_json(call, self._wire.settings, absent=b'{}')
         else:
             given = read_query((pair for pair in query if pair[0] != 'tenant'), operation.request)
         fields = dict(route.fields)
@@ -98,16 +105,6 @@ class RestApp:
         tenant = one_tenant([('the URL', tenant), ('the body', params.tenant)])
         params.tenant = tenant
         return params, tenant
-
-    async def _read_body(self, call: HttpCall) -> object:
-        call.check_media_type()
-        body = await call.body(self._wire.settings.request_bytes)
-        if not body:
-            return {}
-        try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise JSONParseError(f'The body is not JSON: {error}') from None
 
 
 def media_type(call: HttpCall) -> str:
@@ -124,5 +121,18 @@ async def refuse(call: HttpCall, error: A2AError) -> None:
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers where nothing else does."""
-    await refuse(HttpCall(scope, receive, send), MethodNotFoundError('There is nothing at this path'))
+    """Answers where nothing else does, a WebSocket before it is one."""
+    error = MethodNotFoundError('There is nothing at this path')
+    if scope['type'] == 'http':
+        await refuse(HttpCall(scope, receive, send), error)
+        return
+
+    async def deny(message: Message) -> None:
+        await send({**message, 'type': f'websocket.{message["type"]}'})
+
+    await receive()
+    if DENIAL in (scope.get('extensions') or {}):
+        await refuse(HttpCall({**scope, 'method': 'GET'}, receive, deny), error)
+    else:
+        with suppress(OSError):
+            await send({'type': 'websocket.close'})

@@ -7,7 +7,6 @@ from typing import ClassVar, TypeVar
 import pytest
 
 from a2a_scribe.journal.port import Journal
-from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.journal_driver import ScriptedNode
 
 Connect = Callable[[], Journal]
