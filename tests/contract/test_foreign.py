@@ -27,9 +27,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from a2a_scribe import DefaultRequestHandler
 from a2a_scribe.journal import foreign
 from a2a_scribe.journal.foreign import ForeignJournal
-from a2a_scribe.journal.port import Caller, Journal
+from a2a_scribe.journal.port import Caller
 from a2a_scribe.protocol.states import TERMINAL
-from a2a_scribe.protocol.types import NodeId, Scope
+from a2a_scribe.protocol.types import Scope
 from a2a_scribe.settings import Settings
 from a2a_scribe.testing.journal_contract import Connect, JournalContract, Point
 from tests.dropin import kit
@@ -51,13 +51,7 @@ VERSIONED: Mapping[Point, str] = {
 }
 
 
-class ForeignContract(JournalContract):
-    async def declare_dead(self, journal: Journal, node_id: NodeId) -> None:
-        assert isinstance(journal, ForeignJournal)
-        assert await journal.declare_dead(node_id, number)
-
-
-class TestOverTheirMemory(ForeignContract):
+class TestOverTheirMemory(JournalContract):
     cannot = UNVERSIONED
 
     @pytest.fixture
@@ -66,7 +60,7 @@ class TestOverTheirMemory(ForeignContract):
         return lambda: journal
 
 
-class TestOverTheirDatabase(ForeignContract):
+class TestOverTheirDatabase(JournalContract):
     cannot = UNVERSIONED
 
     @pytest.fixture
@@ -77,7 +71,7 @@ class TestOverTheirDatabase(ForeignContract):
         await engine.dispose()
 
 
-class TestOverTheirVersionedDatabase(ForeignContract):
+class TestOverTheirVersionedDatabase(JournalContract):
     cannot = VERSIONED
 
     @pytest.fixture

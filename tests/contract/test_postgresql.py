@@ -7,9 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from a2a_scribe.journal.port import Journal
 from a2a_scribe.journal.sql.journal import SqlJournal
-from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.journal_contract import Connect, JournalContract
-from tests.contract.kit import bury
 
 
 class TestPostgresql(JournalContract):
@@ -26,6 +24,3 @@ class TestPostgresql(JournalContract):
         yield connect
         for engine in self.engines:
             await engine.dispose()
-
-    async def declare_dead(self, journal: Journal, node_id: NodeId) -> None:
-        await bury(self.engines[0], node_id)

@@ -7,9 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from a2a_scribe.journal.port import Journal
 from a2a_scribe.journal.sql.journal import SqlJournal
-from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.journal_contract import Connect, JournalContract
-from tests.contract.kit import bury
 
 
 class TestSqliteFile(JournalContract):
@@ -27,9 +25,6 @@ class TestSqliteFile(JournalContract):
         for engine in self.engines:
             await engine.dispose()
 
-    async def declare_dead(self, journal: Journal, node_id: NodeId) -> None:
-        await bury(self.engines[0], node_id)
-
 
 class TestSqliteInMemory(JournalContract):
     engine: AsyncEngine
@@ -39,6 +34,3 @@ class TestSqliteInMemory(JournalContract):
         self.engine = create_async_engine('sqlite+aiosqlite://')
         yield lambda: SqlJournal(self.engine)
         await self.engine.dispose()
-
-    async def declare_dead(self, journal: Journal, node_id: NodeId) -> None:
-        await bury(self.engine, node_id)

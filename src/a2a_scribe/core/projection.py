@@ -144,8 +144,9 @@ class Projection:
                 for message in messages:
                     self._remember(message)
             case TurnStarted():
-                self._retire_status_message()
-                self._remember(change.request.message)
+                if change.attempt == 1:  # a message is said once, however often it is worked on
+                    self._retire_status_message()
+                    self._remember(change.request.message)
             case TaskCreated(task) | TaskReplaced(task):
                 self._take(task)
             case TurnEnded():

@@ -5,8 +5,6 @@
         async def connect(self, tmp_path):
             yield lambda: MyJournal(tmp_path)
 
-        async def declare_dead(self, journal, node_id): ...
-
 Each call of `connect` gives a journal on the same storage, as another process would have it; where nothing outlives the
 process, it gives the same object again. A point that an adapter cannot promise is named in `cannot`, with the reason;
 the tests that ask for it are then left out.
@@ -21,6 +19,7 @@ from a2a_scribe.testing.contract.claims import ClaimsContract
 from a2a_scribe.testing.contract.configs import ConfigsContract
 from a2a_scribe.testing.contract.content import ContentContract
 from a2a_scribe.testing.contract.copies import CopiesContract
+from a2a_scribe.testing.contract.deaths import DeathsContract
 from a2a_scribe.testing.contract.fence import FenceContract
 from a2a_scribe.testing.contract.isolation import IsolationContract
 from a2a_scribe.testing.contract.lists import ListsContract
@@ -44,6 +43,7 @@ class JournalContract(
     ClaimsContract,
     TurnEndsContract,
     FenceContract,
+    DeathsContract,
     LostAnswersContract,
     AtomicityContract,
     ConfigsContract,
@@ -53,4 +53,4 @@ class JournalContract(
     ContentContract,
     ListsContract,
 ):
-    """The tests. Subclass, override `connect` and `declare_dead`, and name in `cannot` what is out of reach."""
+    """The tests. Subclass, override `connect`, and name in `cannot` what is out of reach."""

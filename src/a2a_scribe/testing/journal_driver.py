@@ -38,6 +38,7 @@ from a2a_scribe.journal.port import (
     NodeRow,
     Receipt,
     Released,
+    TakeOver,
     TaskRow,
     Write,
     without_owner,
@@ -92,10 +93,10 @@ def caller(owner: str, *, agent: str = 'agent', tenant: str = '', any_agent: boo
 ALICE = caller('alice')
 
 
-def turn_body(turn_id: str, text: str = 'hello') -> bytes:
+def turn_body(turn_id: str, text: str = 'hello', attempt: int = 1) -> bytes:
     """Returns the body of the record with which a turn starts."""
     message = Message(message_id=f'message of {turn_id}', role=Role.ROLE_USER, parts=[Part(text=text)])
-    started = TurnStarted(TurnId(turn_id), CallerRecord('alice', ''), SendMessageRequest(message=message))
+    started = TurnStarted(TurnId(turn_id), CallerRecord('alice', ''), SendMessageRequest(message=message), attempt)
     return encode(started)[1]
 
 
@@ -111,11 +112,11 @@ class ScriptedNode:
         """Makes a node that is not registered yet."""
         self.id = NodeId(name)
         self.number = 0
-        self._journal = journal
+        self.journal = journal
 
     async def register(self) -> Self:
         """Makes the node known."""
-        await self._journal.register(NodeRow(self.id, 'agent', 'host', EPOCH))
+        await self.journal.register(NodeRow(self.id, 'agent', 'host', EPOCH))
         return self
 
     def group(self, appends: Sequence[Append] = (), writes: Sequence[Write] = ()) -> Group:
@@ -125,7 +126,7 @@ class ScriptedNode:
 
     async def commit(self, *appends: Append, writes: Sequence[Write] = ()) -> Receipt:
         """Writes the node's next group."""
-        return await self._journal.commit(self.group(appends, writes))
+        return await self.journal.commit(self.group(appends, writes))
 
     async def append(self, append: Append) -> AppendResult:
         """Writes one append as a group of its own, and returns what became of it."""
@@ -230,6 +231,13 @@ class ScriptedTask:
         """Returns the wish to take the parked task without a turn."""
         return Claim(self.id, caller or self.caller, self.row.seq if expected is None else expected)
 
+    def take_over(self, *, again: bool = False, epoch: int | None = None) -> TakeOver:
+        """Returns the wish to take the task from its dead owner, and with `again` to run its turn once more."""
+        owner, turn = self.row.node, self.row.open_turn
+        assert owner is not None
+        start = turn_body(turn, attempt=self.row.attempt + 1) if again and turn is not None else None
+        return TakeOver(self.id, self.caller, owner, self.row.epoch if epoch is None else epoch, start)
+
     # -- what became of it
 
     def settle(self, result: AppendResult) -> None:
@@ -239,11 +247,11 @@ class ScriptedTask:
         elif isinstance(result, NextTurn):
             self._follow(result.started)
 
-    def settle_claim(self, claimed: Claimed, node: ScriptedNode, accept: Accept | None = None) -> None:
-        """Follows a claim by `node`, with the start of a turn if it was for a message."""
+    def settle_claim(self, claimed: Claimed, node: ScriptedNode, start: bytes | None = None) -> None:
+        """Follows a claim by `node`, with the body of the turn's start if one starts with it."""
         self.node, row = node, claimed.row
-        if accept is not None:
-            self._follow(Record(self.id, row.seq, *encode_started(accept.body), EPOCH + node.number, None))
+        if start is not None:
+            self._follow(Record(self.id, row.seq, *encode_started(start), EPOCH + node.number, None))
         self.row = row
 
     def _follow(self, started: Record) -> None:

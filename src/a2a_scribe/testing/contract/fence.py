@@ -6,7 +6,7 @@ from a2a_scribe.errors import NodeFencedError
 from a2a_scribe.journal.port import Claimed, Journal
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import all_records, check, check_absent, read
-from a2a_scribe.testing.contract.scenes import born, put, write
+from a2a_scribe.testing.contract.scenes import born, bury, put, write
 from a2a_scribe.testing.journal_driver import ALICE, ScriptedNode, ScriptedTask
 
 
@@ -22,7 +22,7 @@ class FenceContract(AdapterContract):
 
     async def test_a_dead_node_writes_nothing(self, journal: Journal, node: ScriptedNode, other: ScriptedNode) -> None:
         task, parked = await born(node, 'task'), await born(node, 'parked', parked=True)
-        await declare_dead(journal, node)
+        await bury(journal, node)
         young = ScriptedTask(node, 'young')
         seq, known = task.row.seq, list(task.records)
         with pytest.raises(NodeFencedError):
@@ -35,7 +35,7 @@ class FenceContract(AdapterContract):
 
     async def test_a_dead_node_stays_dead(self, journal: Journal, node: ScriptedNode) -> None:
         await node.commit()
-        await declare_dead(journal, node)
+        await bury(journal, node)
         await node.register()
         with pytest.raises(NodeFencedError):
             await node.commit()
@@ -43,7 +43,7 @@ class FenceContract(AdapterContract):
     async def test_a_dead_node_gets_no_receipt(self, journal: Journal, node: ScriptedNode) -> None:
         group = node.group([ScriptedTask(node, 'task').birth()])
         await journal.commit(group)
-        await declare_dead(journal, node)
+        await bury(journal, node)
         with pytest.raises(NodeFencedError):
             await journal.commit(group)
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from a2a_scribe.journal.port import DropConfig, Group, Write
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
-from a2a_scribe.testing.contract.scenes import born, config_of, put
+from a2a_scribe.testing.contract.scenes import born, bury, config_of, put
 from a2a_scribe.testing.journal_driver import ScriptedNode, ScriptedTask
 
 TASK_IDS: Final = ('task', 'parked', 'free')
@@ -62,6 +62,12 @@ async def lose_second_claim(node: ScriptedNode, other: ScriptedNode) -> Group:
     return node.group(writes=[task.claim(), task.claim(), task.accept('turn 2')])
 
 
+async def lose_take_overs(node: ScriptedNode, other: ScriptedNode) -> Group:
+    ended, again = await born(other, 'task'), await born(other, 'free')
+    await bury(other.journal, other)
+    return node.group(writes=[ended.take_over(), again.take_over(again=True), ended.take_over()])
+
+
 async def lose_claim_of_others(node: ScriptedNode, other: ScriptedNode) -> Group:
     task = await born(other, 'task')
     return node.group(writes=[task.claim()])
@@ -116,6 +122,7 @@ LOST: Final = {
         lose_claim,
         lose_second_claim,
         lose_claim_of_others,
+        lose_take_overs,
         lose_queued,
         lose_refusals,
         lose_configs,

@@ -24,7 +24,7 @@ class MessagesContract(AdapterContract):
         row = claimed.row
         assert (row.node, row.epoch, row.seq) == (other.id, task.row.epoch + 1, task.row.seq + 1)
         assert (row.open_turn, row.attempt) == ('turn 2', 1)
-        task.settle_claim(claimed, other, accept)
+        task.settle_claim(claimed, other, accept.body)
         await check(journal, task)
 
     async def test_a_message_waits_while_a_turn_is_open(
@@ -74,6 +74,6 @@ class MessagesContract(AdapterContract):
         written = (await node.commit(writes=writes)).written
         assert [type(result) for result in written] == [Claimed, Queued, Full, Claimed]
         assert isinstance(written[0], Claimed)
-        task.settle_claim(written[0], node, first)
+        task.settle_claim(written[0], node, first.body)
         await check(journal, task)
         assert await started_by(node, task.end()) == 'turn 3'

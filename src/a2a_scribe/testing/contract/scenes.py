@@ -3,7 +3,7 @@
 from typing import Final
 
 from a2a_scribe.core.records import Change, decode_turn_started
-from a2a_scribe.journal.port import Append, NextTurn, PutConfig, Write, WriteResult
+from a2a_scribe.journal.port import Append, Journal, NextTurn, PutConfig, Write, WriteResult
 from a2a_scribe.protocol.states import INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, ScriptedTask, caller, timestamp
@@ -39,6 +39,12 @@ async def settle_all(node: ScriptedNode, *tasks: ScriptedTask) -> None:
     appended = (await node.commit(*(task.end() for task in tasks))).appended
     for task, result in zip(tasks, appended, strict=True):
         task.settle(result)
+
+
+async def bury(journal: Journal, node: ScriptedNode) -> None:
+    """Declares a node dead, as another node does that finds it silent."""
+    (number,) = [each.number for each in await journal.living_nodes('agent') if each.node_id == node.id]
+    assert await journal.declare_dead(node.id, number)
 
 
 async def write(node: ScriptedNode, wanted: Write) -> WriteResult:
