@@ -15,6 +15,7 @@ from a2a_scribe.errors import SettingsError
 PREFIX = 'A2A_SCRIBE_'
 
 UnfinishedPolicy = Literal['fail', 'keep']
+CrashPolicy = Literal['fail', 'rerun']
 FailureAnswer = Literal['raise', 'task']
 
 
@@ -24,6 +25,10 @@ class Settings:
 
     unfinished: UnfinishedPolicy = 'fail'
     """What becomes of a task whose `execute` returns while it is neither terminal nor interrupted."""
+    after_crash: CrashPolicy = 'fail'
+    """What becomes of a turn whose server died: its task fails, or its message is executed again."""
+    crash_attempts: int = 3
+    """How often one message is executed, if `after_crash` has it executed again, before its task fails."""
     expose_errors: bool = False
     """Whether clients see the text of an executor's exception."""
     create_task_after: float = 0.5
@@ -63,6 +68,8 @@ class Settings:
     """Seconds that a transaction is retried while the journal is away."""
     heartbeat: float = 2.0
     """Seconds between two signs of life of a node that owns tasks."""
+    lease: float = 6.0
+    """Seconds without a sign of life after which a node is dead; at least two heartbeats."""
     poll_interval: float = 1.0
     """Seconds after which a reader looks into the journal without having been woken."""
 
@@ -92,6 +99,10 @@ class Settings:
                 raise SettingsError(f'{field.name} must be a number greater than 0, not {value!r}')
         if self.unfinished not in ('fail', 'keep'):
             raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
+        if self.after_crash not in ('fail', 'rerun'):
+            raise SettingsError(f"after_crash must be 'fail' or 'rerun', not {self.after_crash!r}")
+        if self.lease < 2 * self.heartbeat:
+            raise SettingsError(f'lease must be at least two heartbeats ({2 * self.heartbeat:g}), not {self.lease!r}')
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:

@@ -5,7 +5,7 @@ Frameworks emit their task again and again, often an old copy of it: nothing is 
 
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import ArtifactChanged, Change, HistoryAdded, StatusChanged
-from a2a_scribe.core.statuses import TurnFacts, fingerprint, normal_status, status_change, status_event
+from a2a_scribe.core.statuses import TurnFacts, fingerprint, normal_status, repeat_status, status_change
 from a2a_scribe.protocol.states import UNSPECIFIED
 from a2a_scribe.protocol.types import Artifact, Struct, Task, TaskArtifactUpdateEvent
 
@@ -36,9 +36,7 @@ def _status_difference(projection: Projection, turn: TurnFacts, event: Task, now
         return status_change(turn, status, metadata, original=event.status)
     if metadata is None:
         return None
-    status = normal_status(projection.status, projection.status, turn, now, keep_time=False)
-    turn.repeats.add(status.timestamp.ToMicroseconds())
-    return StatusChanged(status_event(turn, status, metadata))
+    return repeat_status(projection, turn, metadata, now)
 
 
 def _artifact_difference(projection: Projection, turn: TurnFacts, artifact: Artifact) -> ArtifactChanged | None:

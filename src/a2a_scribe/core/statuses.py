@@ -6,10 +6,11 @@ A recorded status has a time of its own, later than that of the one before, and 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from a2a_scribe.core.projection import Projection, message_key
 from a2a_scribe.core.records import StatusChanged
-from a2a_scribe.protocol.states import UNSPECIFIED
+from a2a_scribe.protocol.states import SUBMITTED, UNSPECIFIED
 from a2a_scribe.protocol.types import (
     Message,
     Part,
@@ -51,14 +52,44 @@ def begin_turn(projection: Projection, turn: TurnFacts) -> None:
     turn.statuses.add(fingerprint(projection.status))
 
 
+def begin_again(turn: TurnFacts) -> None:
+    """Notes what an attempt before this one has shown for certain: that the task was submitted."""
+    turn.statuses.add(fingerprint(TaskStatus(state=SUBMITTED)))
+
+
+RECOVERY: Final = 'urn:a2a-scribe:recovery'
+"""Metadata of the status update that shows that a task has been taken over from a server that died."""
+
+
+def recovery_metadata(attempt: int) -> Struct:
+    """Returns the metadata of a take-over: which attempt at the message ended with the server's death."""
+    metadata = Struct()
+    metadata.update({RECOVERY: {'reason': 'crash', 'attempt': attempt}})
+    return metadata
+
+
+def repeat_status(projection: Projection, turn: TurnFacts, metadata: Struct, now: int) -> StatusChanged:
+    """Returns the recorded status once more, to carry metadata: it is no news of the task, nor an answer."""
+    status = normal_status(projection.status, projection.status, turn, now, keep_time=False)
+    turn.repeats.add(status.timestamp.ToMicroseconds())
+    return StatusChanged(status_event(turn, status, metadata))
+
+
 def change_status(
-    projection: Projection, turn: TurnFacts, state: TaskState, text: str, now: int, *, message_id: str = ''
+    projection: Projection,
+    turn: TurnFacts,
+    state: TaskState,
+    text: str,
+    now: int,
+    *,
+    message_id: str = '',
+    metadata: Struct | None = None,
 ) -> StatusChanged:
     """Returns a status of our own making, with `text` as the agent's message to the client."""
     status = TaskStatus(state=state, timestamp=timestamp(stamp(None, projection.status, now)))
     if text:
         status.message.CopyFrom(spoken(Message(parts=[Part(text=text)], message_id=message_id), turn))
-    return status_change(turn, status, None)
+    return status_change(turn, status, metadata)
 
 
 def normal_status(

@@ -6,11 +6,12 @@ except what was being cancelled.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.session import Session
-from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError
 
 ROUNDS = 3
 """How often what is live is stopped: a claim that was under way starts a turn when it has become durable."""
@@ -30,10 +31,20 @@ async def close(session: Session) -> None:
     session.background.cancel()
     await _until_done(session, session.background.errands, grace)
     await session.supervisor.stop()
+    await _retire(session)
     closed = JournalUnavailableError('the server is closed; try again')
     session.commits.abandon(closed)
     session.break_all(closed)
     session.hub.close()
+
+
+async def _retire(session: Session) -> None:
+    """Has the node forgotten, if it has left nothing behind."""
+    node_id = session.commits.node.row.node_id
+    with suppress(EnvironmentFault):
+        async with asyncio.timeout(session.parts.settings.cancel_grace):
+            await session.parts.journal.retire(node_id)
+    session.locks.drop(node_id)
 
 
 async def _drain(session: Session) -> None:

@@ -7,6 +7,7 @@ executors and requests go on, only after the transaction is durable.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,6 +95,8 @@ class CommitLoop:
         self._underway: _Batch | None = None
         self._away_since: float | None = None
         self._gave_up = False
+        self._written_at = -math.inf
+        self._goes_well = False
 
     def watch(self, owner: Owner) -> None:
         """Tells `owner` what becomes of its tasks."""
@@ -113,6 +116,13 @@ class CommitLoop:
     def is_away(self) -> bool:
         """Whether the last transaction failed because the journal is away."""
         return self._away_since is not None
+
+    @property
+    def goes_well(self) -> bool:
+        """Whether the node could write whenever it wanted since this was last asked, and did so a moment ago."""
+        fresh = self._clock.monotonic() - self._written_at <= 2 * self._settings.heartbeat
+        went_well, self._goes_well = self._goes_well and fresh, True
+        return went_well
 
     def notice(self, writer: Writer) -> None:
         """Has the writer's pending records written."""
@@ -203,7 +213,7 @@ class CommitLoop:
 
     async def _commit(self, group: Group) -> Receipt:
         """Writes a group, again and again while the journal is away, as long as our patience lasts."""
-        pause = FIRST_PAUSE
+        pause, begun_at = FIRST_PAUSE, self._clock.monotonic()
         while True:
             try:
                 if not self._registered:
@@ -213,6 +223,7 @@ class CommitLoop:
                 receipt = await self._journal.commit(group)
             except JournalUnavailableError as error:
                 self._note_trouble(error)
+                self._goes_well = False
                 now = self._clock.monotonic()
                 self._away_since = self._away_since or now
                 if now - self._away_since >= self._settings.journal_patience:
@@ -221,6 +232,9 @@ class CommitLoop:
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 self._away_since = None
+                self._written_at = self._clock.monotonic()
+                if self._written_at - begun_at > self._settings.heartbeat:
+                    self._goes_well = False
                 return receipt
 
     def _succeed(self, batch: _Batch, receipt: Receipt) -> None:

@@ -4,10 +4,27 @@ A turn usually starts in the process that accepted its message, with the caller'
 context is rebuilt from what was recorded: user name, tenant, requested extensions.
 """
 
+from dataclasses import dataclass
+from typing import Final
+
 from a2a.auth.user import User
 from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.records import CallerRecord
+
+RERUN: Final = 'a2a_scribe.rerun'
+"""Where an executor finds, in the state of its call context, that it does a turn again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A message is executed once more, because the server died while it was."""
+
+    attempt: int
+    """Which attempt this is: 2 for the first repetition."""
+    last_seq: int
+    """The last record of the task when this attempt began; `current_task` shows all up to it."""
+    reason: str = 'crash'
 
 
 class RecordedUser(User):

@@ -14,10 +14,10 @@ from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.records import Record, Shown
-from a2a_scribe.engine import cancels, closing, sends
+from a2a_scribe.engine import cancels, closing, sends, takeovers
 from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
-from a2a_scribe.engine.orders import Agent, CancelOrder, Order
+from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder, Order
 from a2a_scribe.engine.session import Parts, Session
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource, UuidSource
@@ -48,6 +48,7 @@ class Engine:
         settings: Settings | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
+        after_crash: AfterCrash | None = None,
     ) -> None:
         """Makes an engine that has not started."""
         self.signals = Signals()
@@ -63,6 +64,7 @@ class Engine:
             ids=ids or UuidSource(),
             signals=self.signals,
             on_turn=self._tell_of_turn,
+            after_crash=after_crash,
         )
         self._session: Session | None = None
         self._closed = False
@@ -95,7 +97,7 @@ class Engine:
         if session is None or session.loop is not asyncio.get_running_loop() or session.hub.is_closed:
             if self._closed:
                 raise JournalUnavailableError('the server is closed')
-            session = self._session = Session(self._parts)
+            session = self._session = Session(self._parts, takeovers.take_over)
         if session.died is not None:
             raise JournalUnavailableError('the server has stopped working and must be restarted')
         return session

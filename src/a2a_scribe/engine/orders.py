@@ -8,7 +8,8 @@ from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.records import CallerRecord
 from a2a_scribe.journal.port import Caller, StoredTask
-from a2a_scribe.protocol.types import SendMessageRequest, Struct, Task, TaskPushNotificationConfig
+from a2a_scribe.protocol.types import Message, SendMessageRequest, Struct, Task, TaskPushNotificationConfig
+from a2a_scribe.settings import CrashPolicy
 
 BuildContext = Callable[[SendMessageRequest, ServerCallContext, Task | None], Awaitable[RequestContext]]
 """Makes a `RequestContext` for a request whose message names its task and context."""
@@ -37,6 +38,22 @@ class Order:
     wants_id: bool = False
     """The caller waits for the task's id rather than for the answer."""
     streams: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CrashedTurn:
+    """A turn that was running when its server died, for whoever decides what becomes of it."""
+
+    task: Task
+    """As it was recorded."""
+    message: Message
+    """The user's message that the turn was to answer."""
+    attempt: int
+    """How often the message has been executed, this time included."""
+
+
+AfterCrash = Callable[[CrashedTurn], CrashPolicy]
+"""Decides for one task; must not block."""
 
 
 @dataclass(frozen=True, slots=True)

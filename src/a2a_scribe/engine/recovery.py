@@ -14,7 +14,7 @@ from a2a_scribe.engine.registry import Registry
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Accept, Caller, Claim, Journal, Write
+from a2a_scribe.journal.port import Accept, Caller, Claim, Journal, TakeOver, Write
 from a2a_scribe.protocol.states import FAILED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId
 from a2a_scribe.services import Background
@@ -83,8 +83,9 @@ class Recovery:
 
     def note_unclear(self, write: Write, node: NodeId, error: Exception) -> None:
         """Remembers a claim that may have been made, for nobody."""
-        if isinstance(write, Accept | Claim) and write.task_id not in self._lost:
-            self._lost[write.task_id] = Loss(write.task_id, write.caller, node, error)
+        if isinstance(write, Accept | Claim | TakeOver) and write.task_id not in self._lost:
+            text = AWAY_TEXT if isinstance(write, TakeOver) else ''
+            self._lost[write.task_id] = Loss(write.task_id, write.caller, node, error, text)
 
     def _note_again(self, loss: Loss, error: Exception, *, at_once: bool) -> None:
         """Even the end of the task was lost: its callers need not wait, and it is tried again, ever more rarely."""

@@ -7,23 +7,26 @@ that is bound to the loop hangs on the session: registry, hub, commit loop, runn
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from a2a.server.agent_execution import RequestContext
 from a2a.utils.errors import TaskNotFoundError
 
 from a2a_scribe.clock import Clock
+from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
 from a2a_scribe.core.records import Record, TurnStarted, decode_turn_started
-from a2a_scribe.core.statuses import TurnFacts, begin_turn
+from a2a_scribe.core.statuses import TurnFacts, begin_again, begin_turn, recovery_metadata, repeat_status
 from a2a_scribe.engine.commits import CommitLoop
-from a2a_scribe.engine.contexts import rebuild_context
+from a2a_scribe.engine.contexts import RERUN, Rerun, rebuild_context
 from a2a_scribe.engine.cursors import Reading
 from a2a_scribe.engine.hub import Hub
+from a2a_scribe.engine.lookout import Lookout
 from a2a_scribe.engine.observers import Ticket
-from a2a_scribe.engine.orders import Agent, Order
+from a2a_scribe.engine.orders import AfterCrash, Agent, Order
 from a2a_scribe.engine.recovery import Recovery
 from a2a_scribe.engine.registry import LiveTask, Registry
 from a2a_scribe.engine.turn import Prepare, Turn
@@ -31,7 +34,7 @@ from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
-from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, Write
+from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, TaskRow, Write
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task
 from a2a_scribe.services import Background, Supervisor
@@ -57,6 +60,8 @@ class Parts:
     signals: Signals
     on_turn: Callable[[str, int], None]
     """Hears of every turn that starts here: task id, and the record before the turn's first."""
+    after_crash: AfterCrash | None = None
+    """Decides what becomes of a turn whose server died, in place of the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,10 @@ class Waiting:
 class Session:
     """Everything of an engine that is bound to one loop."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Starts the commit loop on the running loop."""
+    def __init__(self, parts: Parts, take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[int]]') -> None:
+        """Starts the services on the running loop; `take_over` takes over the tasks of nodes that have died."""
         self.parts = parts
+        self.locks = NodeLocks(parts.journal.lock_directory)
         self.loop = asyncio.get_running_loop()
         self.hub = Hub(parts.clock)
         self.registry = Registry(parts.signals)
@@ -89,10 +95,22 @@ class Session:
         self.died: BaseException | None = None
         self._waiting: dict[str, list[Waiting]] = {}
         self.commits.watch(self)
-        self.supervisor = Supervisor([self.commits], self._die, self._end_with_loop)
+        self.lookout = Lookout(
+            parts.journal,
+            parts.agent_name,
+            self.commits,
+            self.locks,
+            parts.clock,
+            parts.settings,
+            partial(take_over, self),
+        )
+        self.supervisor = Supervisor([self.commits, self.lookout], self._die, self._end_with_loop)
 
     def _new_node(self) -> Node:
-        return Node(self.parts.agent_name, self.parts.node_name, self.parts.ids, self.parts.clock)
+        """Makes a new identity, whose lock is held before anybody can know it."""
+        node = Node(self.parts.agent_name, self.parts.node_name, self.parts.ids, self.parts.clock)
+        self.locks.take(node.row.node_id)
+        return node
 
     async def _end_with_loop(self) -> None:
         """The program is over and did not close us: records that its turns are, in the little time that is left."""
@@ -145,6 +163,11 @@ class Session:
         facts = self._facts(writer.task_id, writer.projection.context_id, turn_started)
         begin_turn(writer.projection, facts)
         writer.follow_turn(started)
+        if turn_started.attempt > 1:
+            begin_again(facts)
+            writer.record(
+                repeat_status(writer.projection, facts, recovery_metadata(turn_started.attempt - 1), writer.now())
+            )
         turn = Turn(turn_started, facts, writer, self._prepare(writer, turn_started, waiting))
         if waiting is not None:
             waiting.ticket.turn = turn
@@ -163,6 +186,7 @@ class Session:
     def _prepare(self, writer: Writer, started: TurnStarted, waiting: Waiting | None) -> Prepare:
         assert writer.projection is not None
         known = writer.projection.to_task() if writer.projection.is_whole else None
+        position = writer.seq
 
         async def prepare() -> RequestContext:
             current = known or await self.task_of(writer)
@@ -171,6 +195,8 @@ class Session:
                 context.current_task = current
                 return context
             call_context = rebuild_context(started.caller)
+            if started.attempt > 1:
+                call_context.state[RERUN] = Rerun(started.attempt, position)
             return await self.parts.agent.build_context(started.request, call_context, current)
 
         return prepare
@@ -267,8 +293,8 @@ class Session:
         self.hub.ring_all()
 
     def is_owner(self) -> bool:
-        """Whether this node owns or follows tasks."""
-        return len(self.registry) > 0 or self.hub.observers > 0
+        """Whether this node owns or follows tasks, or watches another that does."""
+        return len(self.registry) > 0 or self.hub.observers > 0 or self.lookout.is_watching
 
     def _die(self, error: BaseException) -> None:
         self.died = error

@@ -38,7 +38,7 @@ from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import for_list, limit_history
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.observers import Presence, always
-from a2a_scribe.engine.orders import Agent, CancelOrder
+from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder
 from a2a_scribe.handler import guards
 from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors
@@ -77,6 +77,7 @@ class DefaultRequestHandler(RequestHandler):
         *,
         failure_answer: FailureAnswer = 'raise',
         unfinished: UnfinishedPolicy | None = None,
+        after_crash: AfterCrash | None = None,
         agent: str | None = None,
         owner_resolver: OwnerResolver | None = None,
         settings: Settings | None = None,
@@ -87,6 +88,7 @@ class DefaultRequestHandler(RequestHandler):
 
         `failure_answer` says whether a blocking send raises the executor's exception (`raise`) or returns the FAILED
         task (`task`); `unfinished` what becomes of a task that `execute` leaves neither ended nor interrupted;
+        `after_crash` decides for each turn whose server died whether its task fails or its message is executed again;
         `agent` is the name that separates the tasks of several agents in one database, by default the card's;
         `clock` and `ids` are where time and new ids come from, for tests.
 
@@ -110,6 +112,7 @@ class DefaultRequestHandler(RequestHandler):
             settings=engine_settings(settings, unfinished),
             clock=clock,
             ids=ids,
+            after_crash=after_crash,
         )
         if push_sender is not None:
             self._engine.on_turn = SenderFeed(push_sender, self._engine.open_cursor, self._engine.spawn).follow

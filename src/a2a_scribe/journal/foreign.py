@@ -42,6 +42,7 @@ from a2a_scribe.journal.port import (
     Receipt,
     Released,
     StoredTask,
+    TakeOver,
     TaskPage,
     TaskRow,
     without_owner,
@@ -74,6 +75,7 @@ class ForeignJournal:
     """A journal on top of a user's store."""
 
     keeps_records = False
+    lock_directory = None
 
     def __init__(self, store: TaskStore | VersionedTaskStore, clock: Clock | None = None) -> None:
         """Takes the store; it stays the only place where tasks survive the process."""
@@ -144,7 +146,7 @@ class ForeignJournal:
             return receipt
         tasks = [(append, append.projection.to_task()) for append in group.appends]
         for write in group.writes:
-            if isinstance(write, Accept | Claim):
+            if isinstance(write, Accept | Claim | TakeOver):
                 await self._adopt(write.task_id, write.caller)
         await self._save_all(tasks)
         receipt = await self._memory.commit(group)
@@ -152,7 +154,7 @@ class ForeignJournal:
             if isinstance(result, Released):
                 self._release(append.row.task_id)
         for write, outcome in zip(group.writes, receipt.written, strict=True):
-            if isinstance(write, Accept | Claim) and not isinstance(outcome, Claimed | Queued):
+            if isinstance(write, Accept | Claim | TakeOver) and not isinstance(outcome, Claimed | Queued):
                 self._release_unless_owned(write.task_id)
         return receipt
 

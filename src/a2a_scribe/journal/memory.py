@@ -54,6 +54,7 @@ class MemoryJournal:
     """A journal that lives as long as its process."""
 
     keeps_records = True
+    lock_directory = None
 
     def __init__(self) -> None:
         """Makes an empty journal."""

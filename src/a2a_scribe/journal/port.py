@@ -7,6 +7,7 @@ start, has to wait or is refused, and who goes on when a turn ends. Adapters mus
 """
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 from a2a_scribe.core.projection import Projection
@@ -261,6 +262,10 @@ class Journal(Protocol):
     @property
     def keeps_records(self) -> bool:
         """Whether the records of a task can be read as long as it exists."""
+
+    @property
+    def lock_directory(self) -> Path | None:
+        """Where nodes of the same journal can lock files, if all of them are on one machine."""
 
     async def open(self) -> None:
         """Makes the journal ready on the running loop; may be called again and again.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
@@ -31,6 +32,11 @@ class TroubledJournal:
     def keeps_records(self) -> bool:
         """As the journal behind it."""
         return self.inner.keeps_records
+
+    @property
+    def lock_directory(self) -> Path | None:
+        """As the journal behind it."""
+        return self.inner.lock_directory
 
     # -- commands
 

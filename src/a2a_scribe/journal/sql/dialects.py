@@ -1,6 +1,7 @@
 """What differs between databases: how a writing transaction begins, how errors are read, how the schema is locked."""
 
 import sqlite3
+from pathlib import Path
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, IntegrityError, SQLAlchemyError
@@ -44,6 +45,14 @@ def check_dialect(engine: AsyncEngine) -> None:
 def is_sqlite(engine: AsyncEngine) -> bool:
     """Whether the database is SQLite."""
     return engine.dialect.name == 'sqlite'
+
+
+def lock_directory(engine: AsyncEngine) -> Path | None:
+    """Returns a directory for lock files beside an SQLite file, `None` for any other database."""
+    file = engine.url.database
+    if not is_sqlite(engine) or not file or file == ':memory:' or file.startswith('file:'):
+        return None
+    return Path(f'{file}-nodes').absolute()
 
 
 def shares_one_connection(engine: AsyncEngine) -> bool:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from sqlalchemy import Connection, func, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -13,6 +14,7 @@ from a2a_scribe.journal.port import Caller, Group, LivingNode, NodeRow, Receipt,
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.dialects import lock_directory
 from a2a_scribe.journal.sql.listing import Listed, listing_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
 from a2a_scribe.journal.sql.resolving import GroupResolver
@@ -54,6 +56,11 @@ class SqlJournal:
         self._tables = tables_of(prefix)
         self._statements = statements_of(prefix)
         self._their_table = their_table
+
+    @property
+    def lock_directory(self) -> Path | None:
+        """A directory beside the file of an SQLite database."""
+        return lock_directory(self._access.engine)
 
     async def open(self) -> None:
         """Brings the schema up to date, once per loop."""

@@ -1,0 +1,78 @@
+"""Looks after the other nodes of the agent: finds those that are dead, fences them, and has their tasks taken over.
+
+Only nodes that own tasks can be missed, so a node that watches one writes signs of life of its own: whoever cannot
+write itself must not hold another's silence against it.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from a2a_scribe.clock import Clock
+from a2a_scribe.cluster.lease import Lease
+from a2a_scribe.cluster.locks import NodeLocks
+from a2a_scribe.engine.commits import CommitLoop
+from a2a_scribe.engine.latch import Latch
+from a2a_scribe.errors import EnvironmentFault
+from a2a_scribe.journal.port import Journal, LivingNode, TaskRow
+from a2a_scribe.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+PORTION = 50
+"""Tasks that are taken over side by side."""
+
+TakeOvers = Callable[[Sequence[TaskRow]], Awaitable[int]]
+"""Takes tasks over, and returns of how many that is true."""
+
+
+class Lookout:
+    """The view of one node."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        agent: str,
+        commits: CommitLoop,
+        locks: NodeLocks,
+        clock: Clock,
+        settings: Settings,
+        take_over: TakeOvers,
+    ) -> None:
+        """Makes a lookout that has seen nothing yet."""
+        self.is_watching = False
+        """Whether another node owns tasks."""
+        self._journal = journal
+        self._agent = agent
+        self._commits = commits
+        self._locks = locks
+        self._clock = clock
+        self._settings = settings
+        self._take_over = take_over
+        self._lease = Lease(settings.lease, 2 * settings.heartbeat)
+
+    async def run(self) -> None:
+        """Looks once in every heartbeat, until cancelled."""
+        while True:
+            try:
+                await self._look()
+            except EnvironmentFault as error:
+                logger.debug('The other nodes cannot be seen now: %s', error)
+            await Latch().wait(self._clock, self._settings.heartbeat)
+
+    async def _look(self) -> None:
+        own = self._commits.node.row.node_id
+        others = [node for node in await self._journal.living_nodes(self._agent) if node.node_id != own]
+        owners = [node for node in others if node.owns]
+        self.is_watching = bool(owners)
+        silent = self._lease.look(owners, self._clock.monotonic(), undisturbed=self._commits.goes_well)
+        await self._bury(silent, f'has been silent for {self._settings.lease:g} s')
+        await self._bury((node for node in others if self._locks.is_free(node.node_id)), 'has left its lock')
+        while rows := await self._journal.orphans(self._agent, PORTION):
+            if not await self._take_over(rows):
+                break
+
+    async def _bury(self, nodes: Iterable[LivingNode], reason: str) -> None:
+        for node in nodes:
+            if await self._journal.declare_dead(node.node_id, node.number):
+                self._locks.clear(node.node_id)
+                logger.warning('Node %s %s: it is dead, and its tasks are taken over', node.node_id, reason)
