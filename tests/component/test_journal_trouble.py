@@ -316,7 +316,7 @@ async def test_a_node_that_is_declared_dead_gives_up_its_tasks_and_serves_on() -
         await settle()
         task_id = site.task_id
         before = await site.records(task_id)
-        site.memory.declare_dead(site.journal.attempts[-1].node)
+        site.memory.fence(site.journal.attempts[-1].node)
         agent.open('gate')
         with pytest.raises(InternalError) as caught:
             await waiting

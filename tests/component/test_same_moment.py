@@ -352,7 +352,7 @@ async def test_readers_who_are_behind_when_their_node_is_fenced_are_told_what_is
     def split_then_fence(group: Group) -> bool:
         attempts.append(group)
         if len(attempts) == 2:
-            site.memory.declare_dead(group.node)
+            site.memory.fence(group.node)
         return len(attempts) == 1
 
     async with running(agent, checked=False) as site:

@@ -50,6 +50,9 @@ class Owner(Protocol):
     def is_owner(self) -> bool:
         """Whether the node owns or follows tasks, and so has to show that it lives."""
 
+    def is_watching(self) -> bool:
+        """Whether the node waits for another's signs of life, and so has to find out whether it could give some."""
+
 
 @dataclass(slots=True)
 class _Request:
@@ -204,7 +207,8 @@ class CommitLoop:
 
     def _has_to_show_itself(self) -> bool:
         """Whether to write although there is nothing: as a sign of life, or to find out if the journal is back."""
-        return self._gave_up or (self._registered and self._watched.is_owner())
+        is_seen = self._registered and self._watched.is_owner()
+        return self._gave_up or is_seen or self._watched.is_watching()
 
     @property
     def _watched(self) -> Owner:

@@ -293,8 +293,12 @@ class Session:
         self.hub.ring_all()
 
     def is_owner(self) -> bool:
-        """Whether this node owns or follows tasks, or watches another that does."""
-        return len(self.registry) > 0 or self.hub.observers > 0 or self.lookout.is_watching
+        """Whether this node owns or follows tasks."""
+        return len(self.registry) > 0 or self.hub.observers > 0
+
+    def is_watching(self) -> bool:
+        """Whether another node owns tasks."""
+        return self.lookout.is_watching
 
     def _die(self, error: BaseException) -> None:
         self.died = error

@@ -96,8 +96,12 @@ class MemoryJournal:
         """Fences a node for good if its newest group is still `number`."""
         if node_id not in self._nodes or node_id in self._dead or self._receipts[node_id][0] != number:
             return False
-        self._dead.add(node_id)
+        self.fence(node_id)
         return True
+
+    def fence(self, node_id: NodeId) -> None:
+        """Lets a node write no more, whatever it has written last."""
+        self._dead.add(node_id)
 
     async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
         """Returns tasks of an agent whose owner is no living node."""

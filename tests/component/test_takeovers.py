@@ -1,0 +1,274 @@
+"""A node that dies, as another node of the same journal sees it: its tasks end by policy or are executed again."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from a2a.utils.errors import InternalError, UnsupportedOperationError
+
+from a2a_scribe import Settings
+from a2a_scribe.core.statuses import RECOVERY
+from a2a_scribe.engine.contexts import RERUN, Rerun
+from a2a_scribe.engine.orders import CrashedTurn
+from a2a_scribe.journal.memory import MemoryJournal
+from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING
+from a2a_scribe.settings import CrashPolicy
+from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
+from a2a_scribe.testing.clock import FakeClock
+from a2a_scribe.testing.journals import TroubledJournal
+from tests.component.kit import Site, history_of, running, settle, text_of, until
+
+pytestmark = pytest.mark.anyio
+
+LONG = Settings(journal_patience=3600.0)
+"""Of a node that is stopped: it never gives up by itself."""
+
+
+def stuck_agent() -> ScriptedAgent:
+    return ScriptedAgent([emit(task(WORKING), artifact('one')), wait('gate'), emit(artifact('two'))])
+
+
+@asynccontextmanager
+async def two_nodes(
+    first: ScriptedAgent, second: ScriptedAgent, settings: Settings = LONG, **given: Any
+) -> AsyncIterator[tuple[Site, Site]]:
+    """Two nodes of one agent; the first will be dead."""
+    memory, clock = MemoryJournal(), FakeClock()
+    async with AsyncExitStack() as stack:
+        sites = [
+            await stack.enter_async_context(
+                running(agent, journal=TroubledJournal(memory), clock=clock, settings=settings, checked=False, **given)
+            )
+            for agent in (first, second)
+        ]
+        yield sites[0], sites[1]
+
+
+async def die(dead: Site, heir: Site) -> None:
+    """Stops a node where it is, as SIGSTOP would, until another has taken over what it owned."""
+    await heir.engine.start()
+    dead.journal.hold()
+    await live(heir, 12)
+
+
+async def live(site: Site, seconds: int) -> None:
+    for _ in range(seconds):
+        await site.advance(1.0)
+
+
+async def test_the_task_of_a_dead_node_fails_and_says_why() -> None:
+    async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
+        begun = await dead.begin_task()
+        stream = heir.subscribe(begun.id)
+        await until(lambda: stream.events)
+        await die(dead, heir)
+        events = await stream.end()
+        ended = await heir.get(begun.id)
+        assert ended.status.state == FAILED
+        assert text_of(ended.status.message) == 'The server stopped while the agent was working.'
+        assert dict(ended.metadata[RECOVERY]) == {'reason': 'crash', 'attempt': 1}
+        assert [part.text for part in ended.artifacts[0].parts] == ['one']
+        assert events[-1].metadata[RECOVERY]['attempt'] == 1  # type: ignore[union-attr]
+        assert (await heir.kinds(begun.id))[-2:] == ['status', 'turn_ended']
+        assert 'died' in await heir.notes(begun.id)
+        assert heir.engine.live_tasks == 0
+
+
+async def test_a_zombie_records_nothing_and_serves_on_under_a_new_id() -> None:
+    agent = ScriptedAgent(
+        [emit(task(WORKING)), wait('gate'), emit(artifact('late')), wait('never')], [emit(task(), status(COMPLETED))]
+    )
+    async with two_nodes(agent, stuck_agent()) as (dead, heir):
+        waiting = dead.begin()
+        await agent.reached('gate')
+        await settle()
+        dead.journal.hold()
+        agent.open('gate')
+        await dead.journal.wait_until_held()
+        task_id = dead.task_id
+        await die(dead, heir)
+        before = await heir.records(task_id)
+        assert (await heir.get(task_id)).status.state == FAILED
+        dead.journal.let_go()
+        with pytest.raises(InternalError) as caught:
+            await waiting
+        assert caught.value.data == {'retryable': 'true'}
+        await until(lambda: agent.finished == 1)
+        assert await heir.records(task_id) == before
+        assert (await dead.send()).status.state == COMPLETED
+
+
+async def test_a_message_is_executed_again_if_the_policy_says_so() -> None:
+    again = ScriptedAgent([emit(artifact('more', append=True), status(COMPLETED))])
+    settings = Settings(after_crash='rerun', journal_patience=3600.0)
+    async with two_nodes(stuck_agent(), again, settings) as (dead, heir):
+        begun = await dead.begin_task('do it')
+        stream = heir.subscribe(begun.id)
+        await until(lambda: stream.events)
+        await die(dead, heir)
+        assert (await stream.end())[-1].status.state == COMPLETED  # type: ignore[union-attr]
+        ended = await heir.get(begun.id)
+        assert ended.status.state == COMPLETED
+        assert history_of(ended) == ['do it']
+        assert [part.text for part in ended.artifacts[0].parts] == ['one', 'more']
+        (context,) = again.contexts
+        assert context.get_user_input() == 'do it'
+        assert context.current_task is not None
+        assert context.current_task.status.state == WORKING
+        assert context.call_context is not None
+        assert context.call_context.state[RERUN] == Rerun(2, 5)
+        assert [each.metadata[RECOVERY]['attempt'] for each in stream.events if RECOVERY in each.metadata] == [1]
+        assert context.call_context.user.user_name == 'ada'
+
+
+async def test_an_agent_that_begins_again_with_its_task_does_not_take_the_state_back() -> None:
+    again = ScriptedAgent([emit(task(SUBMITTED)), wait('gate'), emit(status(COMPLETED))])
+    settings = Settings(after_crash='rerun', journal_patience=3600.0)
+    async with two_nodes(stuck_agent(), again, settings) as (dead, heir):
+        begun = await dead.begin_task()
+        await die(dead, heir)
+        await again.reached('gate')
+        assert (await heir.get(begun.id)).status.state == WORKING
+        again.open('gate')
+        await heir.left_memory()
+
+
+async def test_attempts_are_bounded() -> None:
+    settings = Settings(after_crash='rerun', crash_attempts=1, journal_patience=3600.0)
+    again = stuck_agent()
+    async with two_nodes(stuck_agent(), again, settings) as (dead, heir):
+        begun = await dead.begin_task()
+        await die(dead, heir)
+        assert (await heir.get(begun.id)).status.state == FAILED
+        assert not again.contexts
+
+
+@pytest.mark.parametrize('answer', ['fail', 'rerun'])
+async def test_a_policy_of_the_user_decides_for_each_task(answer: CrashPolicy) -> None:
+    def decide(turn: CrashedTurn) -> CrashPolicy:
+        asked.append(turn)
+        return answer
+
+    asked: list[CrashedTurn] = []
+    again = ScriptedAgent([emit(status(COMPLETED))])
+    async with two_nodes(stuck_agent(), again, after_crash=decide) as (dead, heir):
+        begun = await dead.begin_task('hello')
+        await die(dead, heir)
+        assert (await heir.get(begun.id)).status.state == (FAILED if answer == 'fail' else COMPLETED)
+        ((crashed),) = asked
+        assert (crashed.task.id, text_of(crashed.message), crashed.attempt) == (begun.id, 'hello', 1)
+
+
+async def test_a_policy_that_raises_fails_the_task() -> None:
+    def decide(turn: CrashedTurn) -> CrashPolicy:
+        raise LookupError(turn)
+
+    async with two_nodes(stuck_agent(), stuck_agent(), after_crash=decide) as (dead, heir):
+        begun = await dead.begin_task()
+        await die(dead, heir)
+        assert (await heir.get(begun.id)).status.state == FAILED
+
+
+@pytest.mark.parametrize('rerun', [False, True])
+async def test_messages_that_waited_are_refused_or_run_after_it(rerun: bool) -> None:
+    settings = Settings(after_crash='rerun' if rerun else 'fail', journal_patience=3600.0)
+    again = ScriptedAgent([emit(status(INPUT_REQUIRED))], [emit(status(COMPLETED))])
+    async with two_nodes(stuck_agent(), again, settings) as (dead, heir):
+        begun = await dead.begin_task('first')
+        follow_up = heir.begin('second', task_id=begun.id)
+        await settle()
+        await die(dead, heir)
+        await live(heir, 2)
+        if rerun:
+            assert (await follow_up).status.state == COMPLETED
+            assert again.heard == ['first', 'second']
+        else:
+            with pytest.raises(UnsupportedOperationError):
+                await follow_up
+
+
+async def test_a_task_that_waits_for_input_is_left_as_it_is() -> None:
+    agent = ScriptedAgent([emit(task(), status(INPUT_REQUIRED))])
+    other = ScriptedAgent([emit(status(COMPLETED))])
+    async with two_nodes(agent, other) as (dead, heir):
+        parked = await dead.send()
+        await die(dead, heir)
+        assert (await heir.get(parked.id)).status.state == INPUT_REQUIRED
+        assert (await heir.send('yes', task_id=parked.id)).status.state == COMPLETED
+
+
+async def test_a_turn_that_had_asked_for_input_leaves_its_task_parked() -> None:
+    agent = ScriptedAgent([emit(task(), status(INPUT_REQUIRED)), wait('gate')])
+    other = ScriptedAgent([emit(status(COMPLETED))])
+    async with two_nodes(agent, other) as (dead, heir):
+        parked = await dead.send()
+        await die(dead, heir)
+        assert (await heir.get(parked.id)).status.state == INPUT_REQUIRED
+        assert (await heir.kinds(parked.id))[-1] == 'turn_ended'
+        assert (await heir.send('yes', task_id=parked.id)).status.state == COMPLETED
+
+
+async def test_an_answer_that_was_being_worked_on_does_not_look_like_a_question() -> None:
+    agent = ScriptedAgent([emit(task(), status(INPUT_REQUIRED))], [wait('gate')])
+    async with two_nodes(agent, stuck_agent()) as (dead, heir):
+        parked = await dead.send()
+        answering = dead.begin('yes', task_id=parked.id)
+        await agent.reached('gate')
+        await die(dead, heir)
+        assert (await heir.get(parked.id)).status.state == FAILED
+        answering.cancel()
+
+
+async def test_a_cancel_that_died_gives_the_task_back() -> None:
+    agent = ScriptedAgent([emit(task(), status(INPUT_REQUIRED))], on_cancel=[wait('gate')])
+    other = ScriptedAgent([emit(status(COMPLETED))])
+    async with two_nodes(agent, other) as (dead, heir):
+        parked = await dead.send()
+        cancelling = dead.begin_cancel(parked.id)
+        await agent.reached('gate')
+        await die(dead, heir)
+        assert (await heir.send('yes', task_id=parked.id)).status.state == COMPLETED
+        cancelling.cancel()
+
+
+async def test_an_outage_of_the_journal_kills_nobody() -> None:
+    async with two_nodes(stuck_agent(), stuck_agent()) as (one, other):
+        mine, theirs = await one.begin_task(), await other.begin_task()
+        await live(one, 4)
+        for site in (one, other):
+            site.journal.fail()
+        await live(one, 60)
+        for site in (one, other):
+            site.journal.heal()
+        await live(one, 10)
+        for begun in (mine, theirs):
+            assert (await one.get(begun.id)).status.state == WORKING
+            assert RECOVERY not in (await one.get(begun.id)).metadata
+
+
+async def test_a_pause_of_the_observer_kills_nobody() -> None:
+    async with two_nodes(stuck_agent(), stuck_agent()) as (one, other):
+        begun = await one.begin_task()
+        await other.engine.start()
+        await live(one, 4)
+        await one.advance(3600.0)
+        await live(one, 4)
+        assert (await one.get(begun.id)).status.state == WORKING
+
+
+async def test_nodes_that_own_nothing_are_silent() -> None:
+    async with two_nodes(stuck_agent(), stuck_agent()) as (one, other):
+        for site in (one, other):
+            await site.engine.start()
+        await live(one, 30)
+        assert not one.journal.attempts
+        assert not other.journal.attempts
+
+
+async def test_a_node_that_closes_is_forgotten() -> None:
+    async with two_nodes(ScriptedAgent([emit(task(), status(COMPLETED))]), stuck_agent()) as (one, other):
+        await one.send()
+        assert len(await other.memory.living_nodes('scripted')) == 1
+        await one.close()
+        assert await other.memory.living_nodes('scripted') == []
