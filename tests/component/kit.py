@@ -216,7 +216,7 @@ class Site:
         return task_id
 
     async def records(self, task_id: str) -> list[Record]:
-        return await self.memory.read_records(task_id, 0, 10**9)
+        return await self.memory.read_records(task_id, 0, limit=10**9, max_bytes=10**12)
 
     async def kinds(self, task_id: str) -> list[str]:
         return [record.kind for record in await self.records(task_id)]

@@ -176,6 +176,20 @@ async def test_a_reader_without_room_holds_up_nobody_and_gets_all_of_it() -> Non
         assert slow.ids == list(range(2, 304))
 
 
+@pytest.mark.parametrize(('count', 'size'), [(2_000, 100), (40, 5_000), (3, 1_000_000)])
+async def test_what_comes_together_is_sent_in_pieces(count: int, size: int) -> None:
+    chunks = [emit(artifact(f'{number:0{size}}', append=number > 0)) for number in range(count)]
+    agent = ScriptedAgent([emit(task()), *chunks, emit(status(COMPLETED))])
+    async with running(agent) as site:
+        done = await site.send(user='')
+        reader = rest(site, f'/tasks/{done.id}:subscribe', {}, last_event_id='0')
+        await reader.task
+        assert reader.ids == list(range(2, count + 4))
+        pieces = [len(message.get('body', b'')) for message in reader.sent]
+        assert max(pieces) <= 256_000
+        assert len(pieces) < 10 + sum(pieces) / 50_000
+
+
 @pytest.mark.parametrize('last', ['', '0', '2', '3'])
 async def test_a_resumed_stream_is_accepted_at_once_and_goes_on(last: str) -> None:
     agent = ScriptedAgent([emit(status(INPUT_REQUIRED))], [emit(status(COMPLETED))])

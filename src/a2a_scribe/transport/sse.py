@@ -1,7 +1,7 @@
 """Server-sent events: a stream of batches becomes an HTTP answer (A2A 1.0, sections 9.4.2 and 11.7).
 
-Each event carries its place in the journal as its `id`. What is there at the same time goes out in one piece; a reader
-that does not read stops the cursor and nothing else.
+Each event carries its place in the journal as its `id`. What is there at the same time goes out together, in pieces
+that are each waited for; a reader that does not read stops the cursor and nothing else.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -20,6 +20,8 @@ from a2a_scribe.transport.faults import as_a2a_error
 MEDIA_TYPE: Final = 'text/event-stream'
 HEADERS: Final = (('content-type', MEDIA_TYPE), ('cache-control', 'no-store'), ('x-accel-buffering', 'no'))
 KEEP_ALIVE: Final = b': keep-alive\n\n'
+PIECE_BYTES, MOST_BYTES = 64_000, 256_000
+"""From so many bytes on, events wait for no further ones; an event with more than the second is cut."""
 LOOK_AROUND: Final = 1.0
 """Seconds after which a busy stream looks whether its reader is still there."""
 
@@ -51,7 +53,7 @@ class EventStream:
             first = await self._first(batches, starts_at_once=starts_at_once)
             await self._call.start(200, [*HEADERS, *headers])
             try:
-                await self._send(f'retry: {int(self._settings.stream_retry * 1000)}\n\n'.encode() + self._frames(first))
+                await self._send_all(first, f'retry: {int(self._settings.stream_retry * 1000)}\n\n'.encode())
                 async for batch in batches:
                     await self._pass_on(batch)
             except CallerGoneError:
@@ -76,16 +78,26 @@ class EventStream:
             if not await self._call.is_present():
                 raise CallerGoneError
         if batch:
-            await self._send(self._frames(batch))
+            await self._send_all(batch)
         elif now - self._sent_at >= self._settings.stream_keep_alive:
             await self._send(KEEP_ALIVE)
 
-    async def _send(self, body: bytes) -> None:
-        await self._call.part(body)
-        self._sent_at = self._clock.monotonic()
+    async def _send_all(self, batch: list[Shown], opening: bytes = b'') -> None:
+        """Sends events, the small ones together: no more of them is made into text than fits into a piece."""
+        piece, size = [opening], len(opening)
+        for item in batch:
+            piece.append(self._frame(item))
+            size += len(piece[-1])
+            if size >= PIECE_BYTES:
+                await self._send(b''.join(piece))
+                piece, size = [], 0
+        if size:
+            await self._send(b''.join(piece))
 
-    def _frames(self, batch: list[Shown]) -> bytes:
-        return b''.join(map(self._frame, batch))
+    async def _send(self, body: bytes) -> None:
+        for start in range(0, len(body), MOST_BYTES):
+            await self._call.part(body[start : start + MOST_BYTES])
+        self._sent_at = self._clock.monotonic()
 
     def _frame(self, item: Shown) -> bytes:
         place = b'' if item.seq is None else b'id: %d\n' % item.seq
