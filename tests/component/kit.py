@@ -39,7 +39,7 @@ from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.testing.ids import CountingIds
 from a2a_scribe.testing.journals import TroubledJournal
 
-TURNS = 5_000
+TURNS = 20_000
 """How often a test lets others run before it gives up."""
 numbers = itertools.count(1)
 DEADLINE = 4.0

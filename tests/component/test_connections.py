@@ -6,6 +6,9 @@ from typing import Any
 
 import orjson
 import pytest
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message
 
 from a2a_scribe import Settings
@@ -25,13 +28,15 @@ Make = Callable[[Wire], ASGIApp]
 class Connection:
     """One request over one connection, which the test can break."""
 
-    def __init__(self, app: ASGIApp, path: str, body: object, *, method: str = 'POST', **headers: str) -> None:
+    def __init__(
+        self, app: ASGIApp, path: str, body: object, *, method: str = 'POST', whole: bool = True, **headers: str
+    ) -> None:
         self.sent: list[Message] = []
         self.broken: type[OSError] | None = None
         self.room = asyncio.Event()
         self.room.set()
         self._gone = asyncio.Event()
-        self._requests = [{'type': 'http.request', 'body': orjson.dumps(body), 'more_body': False}]
+        self._requests = [{'type': 'http.request', 'body': orjson.dumps(body), 'more_body': not whole}]
         named = {'a2a-version': '1.0', **{name.replace('_', '-'): value for name, value in headers.items()}}
         scope = {
             'type': 'http',
@@ -75,19 +80,40 @@ class Connection:
         return [int(line[4:]) for line in self.text.splitlines() if line.startswith('id: ')]
 
 
-def rest(site: Site, path: str, body: object = SENT, **given: Any) -> Connection:
-    wire = Wire(site.handler, site.handler.agent_card, site.engine.settings, clock=site.clock)
-    return Connection(RestApp(wire), path, body, **given)
+class Middleware(BaseHTTPMiddleware):
+    """Passes everything on, as those of users do that add a header or look at a token."""
+
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        return await call_next(request)
 
 
-def rpc(site: Site, method: str, params: object = SENT) -> Connection:
-    wire = Wire(site.handler, site.handler.agent_card, site.engine.settings, clock=site.clock)
-    return Connection(JsonRpcEndpoint(wire), '/', {'jsonrpc': '2.0', 'id': 7, 'method': method, 'params': params})
+def wire_of(site: Site) -> Wire:
+    return Wire(site.handler, site.handler.agent_card, site.engine.settings, clock=site.clock)
+
+
+def rest(site: Site, path: str, body: object = SENT, *, middleware: int = 0, **given: Any) -> Connection:
+    app: ASGIApp = RestApp(wire_of(site))
+    for _ in range(middleware):
+        app = Middleware(app)
+    return Connection(app, path, body, **given)
+
+
+def rpc(site: Site, method: str, params: object = SENT, *, middleware: int = 0) -> Connection:
+    app: ASGIApp = JsonRpcEndpoint(wire_of(site))
+    for _ in range(middleware):
+        app = Middleware(app)
+    return Connection(app, '/', {'jsonrpc': '2.0', 'id': 7, 'method': method, 'params': params})
 
 
 def observers(site: Site) -> int:
     """How many cursors wait, by the timers of their polls."""
     return site.clock.timers
+
+
+async def pass_a_second(site: Site) -> None:
+    """Lets a second pass, in which the only observer looks for its client and waits again, as the commit loop does."""
+    await site.advance(1.0)
+    await until(lambda: observers(site) == 2)
 
 
 async def test_a_silent_stream_is_kept_alive() -> None:
@@ -97,10 +123,10 @@ async def test_a_silent_stream_is_kept_alive() -> None:
         await until(lambda: reader.ids)
         assert reader.text.startswith('retry: 1000\n\nid: 2\ndata: {"task":')
         for _ in range(2):
-            await site.advance(1.0)
+            await pass_a_second(site)
         assert ': keep-alive' not in reader.text
         for _ in range(5):
-            await site.advance(1.0)
+            await pass_a_second(site)
         assert reader.text.count(': keep-alive\n\n') == 2
         agent.open('gate')
         await reader.task
@@ -113,7 +139,7 @@ async def test_a_client_that_has_gone_is_noticed_and_the_agent_goes_on(path: str
     async with running(agent) as site:
         reader = rest(site, path)
         await until(lambda: site.task_ids)
-        await site.advance(1.0)
+        await pass_a_second(site)
         timers = observers(site)
         reader.go_away()
         await site.advance(1.0)
@@ -132,7 +158,34 @@ async def test_a_client_of_json_rpc_that_has_gone_gets_no_answer() -> None:
         reader.go_away()
         await site.advance(1.0)
         await reader.task
-        assert reader.sent == []
+        assert (reader.status, reader.text) == (499, '')
+
+
+@pytest.mark.parametrize('middleware', [1, 3])
+@pytest.mark.parametrize('path', ['/message:stream', '/message:send', 'SendStreamingMessage', 'SendMessage'])
+async def test_a_client_that_has_gone_is_noticed_behind_middleware(path: str, middleware: int) -> None:
+    agent = ScriptedAgent([emit(task()), wait('gate'), emit(status(COMPLETED))])
+    async with running(agent) as site:
+        reader = (rest if path.startswith('/') else rpc)(site, path, middleware=middleware)
+        await until(lambda: site.task_ids)
+        await pass_a_second(site)
+        assert not reader.task.done()
+        reader.go_away()
+        await site.advance(1.0)
+        await reader.task
+        assert observers(site) == 1, 'only the commit loop waits'
+        assert reader.status == (200 if 'tream' in path else 499)
+        agent.open('gate')
+        await site.left_memory()
+
+
+async def test_a_client_that_goes_while_it_sends_is_noticed_behind_middleware() -> None:
+    async with running(ScriptedAgent([])) as site:
+        reader = rest(site, '/message:send', middleware=1, whole=False)
+        await settle()
+        reader.go_away()
+        await reader.task
+        assert (reader.status, site.task_ids) == (499, [])
 
 
 async def test_a_client_that_goes_while_events_come_is_noticed_too() -> None:
@@ -196,7 +249,7 @@ async def test_a_resumed_stream_is_accepted_at_once_and_goes_on(last: str) -> No
     async with running(agent) as site:
         parked = await site.send(user='')
         await site.left_memory()
-        given = {'last_event_id': last} if last else {}
+        given: dict[str, Any] = {'last_event_id': last} if last else {}
         reader = rest(site, f'/tasks/{parked.id}:subscribe', {}, **given)
         await until(lambda: reader.status == 200)
         await settle()

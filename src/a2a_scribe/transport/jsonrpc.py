@@ -89,7 +89,7 @@ class JsonRpcEndpoint:
                 raise NotAllowedError(['POST'])
             await self._answer(call)
         except CallerGoneError:
-            return
+            await call.leave()
         except RpcError as error:
             await _refuse(call, error.error, error.id)
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer

@@ -43,7 +43,7 @@ class RestApp:
         try:
             await self._answer(call)
         except CallerGoneError:
-            return
+            await call.leave()
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
             await refuse(call, as_a2a_error(error))
 
