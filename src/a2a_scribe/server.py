@@ -27,6 +27,7 @@ from starlette.routing import BaseRoute
 
 from a2a_scribe.engine.orders import AfterCrash
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.event_loop import run_program
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
@@ -198,6 +199,8 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
 ) -> None:
     """Serves the agent until SIGINT or SIGTERM, then lets what is running end within the drain deadline.
 
+    What does not stop when it is cancelled is left behind after `cancel_grace`, and named in the log.
+
     Args:
         executor: The agent.
         agent_card: As for `create_app`.
@@ -247,12 +250,12 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
             await serve_http(app, listener, patience, tell, handler.aclose)
 
-    with listen(host, port) as listener, asyncio.Runner(loop_factory=_fastest_loop()) as runner:
-        runner.run(run(listener))
+    with listen(host, port) as listener:
+        run_program(run(listener), grace=settings.cancel_grace, new_loop=_fastest_loop())
 
 
-def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
     if importlib.util.find_spec('uvloop') is None:
-        return None
+        return asyncio.new_event_loop
     factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module('uvloop').new_event_loop
     return factory

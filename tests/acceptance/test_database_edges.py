@@ -181,7 +181,7 @@ async def test_the_tenant_of_a_caller_is_recorded(sqlite_url: str) -> None:
         handler = DefaultRequestHandler(agent, store, new_card())
         try:
             done = await ask(handler, tenant='acme')
-            records = await store.journal.read_records(done.id, 0, 1)
+            records = await store.journal.read_records(done.id, 0, limit=1, max_bytes=1)
         finally:
             await handler.aclose()
     started = decode(records[0])

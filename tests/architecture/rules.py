@@ -13,6 +13,7 @@ RANKS: Mapping[str, int] = {
     'ids': 0,
     'settings': 0,
     'services': 0,
+    'event_loop': 0,
     'signals': 0,
     'version': 0,
     'protocol': 1,
@@ -49,8 +50,8 @@ TASK_MAKERS: Mapping[str, Collection[str]] = {
 }
 """Who may start a coroutine of its own; a call into a database's thread is one that is awaited to its end."""
 
-NAMED_TUPLE = ('_asdict', '_fields', '_make', '_replace')
-"""Public all the same: their underscore keeps them apart from the fields."""
+NOT_PRIVATE = ('_asdict', '_fields', '_make', '_replace', '_exit')
+"""Methods of named tuples, whose underscore keeps them apart from the fields; and `os._exit`."""
 
 LOCKS = r'(asyncio|anyio|threading)\.R?Lock'
 SLEEPS = ('asyncio.sleep', 'anyio.sleep', 'time.sleep', 'trio.sleep')
@@ -185,7 +186,7 @@ def names_ours(call: ast.Call) -> bool:
 
 def is_private(name: str) -> bool:
     """An underscore in front, but no name of the language."""
-    return name.startswith('_') and not (name.startswith('__') and name.endswith('__')) and name not in NAMED_TUPLE
+    return name.startswith('_') and not (name.startswith('__') and name.endswith('__')) and name not in NOT_PRIVATE
 
 
 def private_access(modules: Sequence[Module]) -> list[str]:

@@ -39,7 +39,7 @@ from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.testing.ids import CountingIds
 from a2a_scribe.testing.journals import TroubledJournal
 
-TURNS = 5_000
+TURNS = 20_000
 """How often a test lets others run before it gives up."""
 numbers = itertools.count(1)
 DEADLINE = 4.0
@@ -216,7 +216,7 @@ class Site:
         return task_id
 
     async def records(self, task_id: str) -> list[Record]:
-        return await self.memory.read_records(task_id, 0, 10**9)
+        return await self.memory.read_records(task_id, 0, limit=10**9, max_bytes=10**12)
 
     async def kinds(self, task_id: str) -> list[str]:
         return [record.kind for record in await self.records(task_id)]

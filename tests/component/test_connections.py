@@ -1,93 +1,16 @@
 """Connections that are silent, slow, broken or gone, seen from the ASGI side of the app."""
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
-import orjson
 import pytest
-from starlette.types import ASGIApp, Message
 
 from a2a_scribe import Settings
 from a2a_scribe.protocol.states import COMPLETED, INPUT_REQUIRED
 from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
-from a2a_scribe.transport.calls import Wire
-from a2a_scribe.transport.jsonrpc import JsonRpcEndpoint
-from a2a_scribe.transport.rest import RestApp
-from tests.component.kit import Site, new_card, running, settle, until
+from tests.component.connections import SENT, observers, pass_a_second, rest, rpc
+from tests.component.kit import new_card, running, settle, until
 
 pytestmark = pytest.mark.anyio
-
-SENT: dict[str, Any] = {'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'go'}]}}
-Make = Callable[[Wire], ASGIApp]
-
-
-class Connection:
-    """One request over one connection, which the test can break."""
-
-    def __init__(self, app: ASGIApp, path: str, body: object, *, method: str = 'POST', **headers: str) -> None:
-        self.sent: list[Message] = []
-        self.broken: type[OSError] | None = None
-        self.room = asyncio.Event()
-        self.room.set()
-        self._gone = asyncio.Event()
-        self._requests = [{'type': 'http.request', 'body': orjson.dumps(body), 'more_body': False}]
-        named = {'a2a-version': '1.0', **{name.replace('_', '-'): value for name, value in headers.items()}}
-        scope = {
-            'type': 'http',
-            'method': method,
-            'path': path,
-            'raw_path': path.encode(),
-            'root_path': '',
-            'query_string': b'',
-            'headers': [(name.encode(), value.encode()) for name, value in named.items()],
-        }
-        self.task = asyncio.create_task(self._run(app, scope))
-
-    async def _run(self, app: ASGIApp, scope: dict[str, Any]) -> None:
-        await app(scope, self._receive, self._send)
-
-    async def _receive(self) -> Message:
-        if self._requests:
-            return self._requests.pop()
-        await self._gone.wait()
-        return {'type': 'http.disconnect'}
-
-    async def _send(self, message: Message) -> None:
-        await self.room.wait()
-        if self.broken is not None:
-            raise self.broken
-        self.sent.append(message)
-
-    def go_away(self) -> None:
-        self._gone.set()
-
-    @property
-    def text(self) -> str:
-        return b''.join(message.get('body', b'') for message in self.sent).decode()
-
-    @property
-    def status(self) -> int | None:
-        return self.sent[0]['status'] if self.sent else None
-
-    @property
-    def ids(self) -> list[int]:
-        return [int(line[4:]) for line in self.text.splitlines() if line.startswith('id: ')]
-
-
-def rest(site: Site, path: str, body: object = SENT, **given: Any) -> Connection:
-    wire = Wire(site.handler, site.handler.agent_card, site.engine.settings, clock=site.clock)
-    return Connection(RestApp(wire), path, body, **given)
-
-
-def rpc(site: Site, method: str, params: object = SENT) -> Connection:
-    wire = Wire(site.handler, site.handler.agent_card, site.engine.settings, clock=site.clock)
-    return Connection(JsonRpcEndpoint(wire), '/', {'jsonrpc': '2.0', 'id': 7, 'method': method, 'params': params})
-
-
-def observers(site: Site) -> int:
-    """How many cursors wait, by the timers of their polls."""
-    return site.clock.timers
 
 
 async def test_a_silent_stream_is_kept_alive() -> None:
@@ -97,10 +20,10 @@ async def test_a_silent_stream_is_kept_alive() -> None:
         await until(lambda: reader.ids)
         assert reader.text.startswith('retry: 1000\n\nid: 2\ndata: {"task":')
         for _ in range(2):
-            await site.advance(1.0)
+            await pass_a_second(site)
         assert ': keep-alive' not in reader.text
         for _ in range(5):
-            await site.advance(1.0)
+            await pass_a_second(site)
         assert reader.text.count(': keep-alive\n\n') == 2
         agent.open('gate')
         await reader.task
@@ -113,7 +36,7 @@ async def test_a_client_that_has_gone_is_noticed_and_the_agent_goes_on(path: str
     async with running(agent) as site:
         reader = rest(site, path)
         await until(lambda: site.task_ids)
-        await site.advance(1.0)
+        await pass_a_second(site)
         timers = observers(site)
         reader.go_away()
         await site.advance(1.0)
@@ -132,7 +55,34 @@ async def test_a_client_of_json_rpc_that_has_gone_gets_no_answer() -> None:
         reader.go_away()
         await site.advance(1.0)
         await reader.task
-        assert reader.sent == []
+        assert (reader.status, reader.text) == (499, '')
+
+
+@pytest.mark.parametrize('middleware', [1, 3])
+@pytest.mark.parametrize('path', ['/message:stream', '/message:send', 'SendStreamingMessage', 'SendMessage'])
+async def test_a_client_that_has_gone_is_noticed_behind_middleware(path: str, middleware: int) -> None:
+    agent = ScriptedAgent([emit(task()), wait('gate'), emit(status(COMPLETED))])
+    async with running(agent) as site:
+        reader = (rest if path.startswith('/') else rpc)(site, path, middleware=middleware)
+        await until(lambda: site.task_ids)
+        await pass_a_second(site)
+        assert not reader.task.done()
+        reader.go_away()
+        await site.advance(1.0)
+        await reader.task
+        assert observers(site) == 1, 'only the commit loop waits'
+        assert reader.status == (200 if 'tream' in path else 499)
+        agent.open('gate')
+        await site.left_memory()
+
+
+async def test_a_client_that_goes_while_it_sends_is_noticed_behind_middleware() -> None:
+    async with running(ScriptedAgent([])) as site:
+        reader = rest(site, '/message:send', middleware=1, whole=False)
+        await settle()
+        reader.go_away()
+        await reader.task
+        assert (reader.status, site.task_ids) == (499, [])
 
 
 async def test_a_client_that_goes_while_events_come_is_noticed_too() -> None:
@@ -176,13 +126,27 @@ async def test_a_reader_without_room_holds_up_nobody_and_gets_all_of_it() -> Non
         assert slow.ids == list(range(2, 304))
 
 
+@pytest.mark.parametrize(('count', 'size'), [(2_000, 100), (40, 5_000), (3, 1_000_000)])
+async def test_what_comes_together_is_sent_in_pieces(count: int, size: int) -> None:
+    chunks = [emit(artifact(f'{number:0{size}}', append=number > 0)) for number in range(count)]
+    agent = ScriptedAgent([emit(task()), *chunks, emit(status(COMPLETED))])
+    async with running(agent) as site:
+        done = await site.send(user='')
+        reader = rest(site, f'/tasks/{done.id}:subscribe', {}, last_event_id='0')
+        await reader.task
+        assert reader.ids == list(range(2, count + 4))
+        pieces = [len(message.get('body', b'')) for message in reader.sent]
+        assert max(pieces) <= 256_000
+        assert len(pieces) < 10 + sum(pieces) / 50_000
+
+
 @pytest.mark.parametrize('last', ['', '0', '2', '3'])
 async def test_a_resumed_stream_is_accepted_at_once_and_goes_on(last: str) -> None:
     agent = ScriptedAgent([emit(status(INPUT_REQUIRED))], [emit(status(COMPLETED))])
     async with running(agent) as site:
         parked = await site.send(user='')
         await site.left_memory()
-        given = {'last_event_id': last} if last else {}
+        given: dict[str, Any] = {'last_event_id': last} if last else {}
         reader = rest(site, f'/tasks/{parked.id}:subscribe', {}, **given)
         await until(lambda: reader.status == 200)
         await settle()

@@ -1,11 +1,14 @@
 """A journal that is slow, busy, away or refuses: executors wait, tasks end once, and callers hear of it."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from a2a.utils.errors import InternalError
 
 from a2a_scribe import Settings
+from a2a_scribe.core.projection import Projection
+from a2a_scribe.engine import session
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.port import Group
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
@@ -301,6 +304,134 @@ async def test_a_task_whose_end_is_refused_as_well_is_tried_again() -> None:
             await site.advance(1.0)
         assert (await site.get(begun.id)).status.state == FAILED
         await site.left_memory()
+
+
+# A fault of ours, at one task
+
+
+class FaultError(Exception):
+    """Something that nobody thought of."""
+
+
+def fail_at_snapshots(monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Projection, bytes], bool]) -> None:
+    """Lets the making of a snapshot fail, where a writer hands its records over."""
+    to_bytes = Projection.to_bytes
+
+    def fails(projection: Projection) -> bytes:
+        made = to_bytes(projection)
+        if wanted(projection, made):
+            raise FaultError
+        return made
+
+    monkeypatch.setattr(Projection, 'to_bytes', fails)
+
+
+async def test_a_writer_that_fails_loses_its_own_task_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = ScriptedAgent(
+        [
+            emit(task(WORKING)),
+            wait('gate'),
+            do(lambda run: run.queue.enqueue_event(artifact(run.context.get_user_input()))),
+            emit(status(COMPLETED)),
+        ],
+    )
+    fail_at_snapshots(monkeypatch, lambda projection, made: b'poison' in made and projection.state == COMPLETED)
+    async with running(agent, failure_answer='task') as site:
+        refused: list[str] = []
+        site.engine.signals.task_refused.connect(lambda point: refused.append(point.task_id))
+        tasks = [await site.begin_task('poison' if number == 7 else f'{number}') for number in range(16)]
+        agent.open('gate')
+        await site.left_memory()
+        await settle()
+        states = [(await site.get(each.id)).status.state for each in tasks]
+        assert states == [FAILED if number == 7 else COMPLETED for number in range(16)]
+        assert refused == [tasks[7].id]
+        assert FaultError in [record.exc_info[0] for record in caplog.records if record.exc_info]
+        assert (await site.send('later')).status.state == COMPLETED
+
+
+async def test_callers_hear_of_a_writer_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(status(COMPLETED))])
+    fail_at_snapshots(monkeypatch, lambda projection, _: projection.state == COMPLETED)
+    async with running(agent) as site:
+        waiting, stream = site.begin(), site.stream()
+        await until(lambda: len(agent.contexts) == 2 and stream.events)
+        agent.open('gate')
+        with pytest.raises(InternalError):
+            await waiting
+        events = await stream.end()
+        assert events[-1].status.state == FAILED  # type: ignore[union-attr]
+        await site.left_memory()
+
+
+async def test_a_writer_that_fails_at_the_birth_of_its_task_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ScriptedAgent([emit(task(WORKING), status(COMPLETED))])
+    async with running(agent) as site:
+        with monkeypatch.context() as patch:
+            fail_at_snapshots(patch, lambda *_: True)
+            with pytest.raises(InternalError):
+                await site.send()
+        await site.left_memory()
+        assert (await site.find()).total_size == 0
+        assert (await site.send()).status.state == COMPLETED
+
+
+async def test_a_task_whose_end_fails_as_well_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(status(COMPLETED))])
+    async with running(agent) as site:
+        begun = await site.begin_task()
+        with monkeypatch.context() as patch:
+            fail_at_snapshots(patch, lambda *_: True)
+            agent.open('gate')
+            await settle()
+        assert (await site.get(begun.id)).status.state == WORKING
+        for _ in range(3):
+            await site.advance(1.0)
+        assert (await site.get(begun.id)).status.state == FAILED
+        await site.left_memory()
+
+
+async def test_a_next_turn_that_cannot_start_fails_its_task_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(status(INPUT_REQUIRED))])
+
+    def fails(*_: object) -> None:
+        raise FaultError
+
+    async with running(agent) as site:
+        begun, other = await site.begin_task(), site.begin()
+        queued = site.begin('more', task_id=begun.id)
+        await settle()
+        monkeypatch.setattr(session, 'begin_turn', fails)
+        agent.open('gate')
+        assert (await queued).status.state == FAILED
+        assert (await other).status.state == INPUT_REQUIRED
+        await site.left_memory()
+        assert (await site.get(begun.id)).status.state == FAILED
+        assert 'more' not in agent.heard
+
+
+async def test_a_task_that_was_claimed_for_a_turn_that_cannot_start_is_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = ScriptedAgent([emit(status(INPUT_REQUIRED))], [emit(status(COMPLETED))])
+
+    def fails(*_: object) -> None:
+        raise FaultError
+
+    async with running(agent) as site:
+        parked = await site.send()
+        await site.left_memory()
+        with monkeypatch.context() as patch:
+            patch.setattr(session, 'begin_turn', fails)
+            with pytest.raises(InternalError):
+                await site.send('lost', task_id=parked.id)
+        await site.left_memory()
+        await settle()
+        assert (await site.get(parked.id)).status.state == INPUT_REQUIRED
+        assert (await site.send('more', task_id=parked.id)).status.state == COMPLETED
+        assert agent.heard == ['go', 'more']
 
 
 # Fenced

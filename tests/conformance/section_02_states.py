@@ -207,7 +207,7 @@ SECTION.may(
 CRASH = SECTION.ours('runtime', 'After a crash no task says WORKING for ever', sdk_fails=True)
 
 
-@CRASH.check(later=Later.NOTHING_LOST)
+@CRASH.check()
 async def task_of_a_killed_server_ends(wire: Wire, site: Site) -> None:
     database = site.database()
     task_id = await killed(wire, database, 'work hold:for-ever')

@@ -171,7 +171,7 @@ async def subscription_after_a_restart_follows_the_task(wire: Wire, site: Site) 
         assert state_of(await get(again, task['id'])) == 'COMPLETED'
 
 
-@NOT_ENDED.check(on=JSONRPC, later=Later.NOTHING_LOST)
+@NOT_ENDED.check(on=JSONRPC)
 async def subscription_after_a_crash_comes_to_an_end(wire: Wire, site: Site) -> None:
     database = site.database()
     task_id = await killed(wire, database, 'work hold:for-ever')

@@ -20,7 +20,6 @@ AnyRun = TypeVar('AnyRun', bound=Run)
 class Later(StrEnum):
     """Issues that deliver what is not there yet, by their titles."""
 
-    NOTHING_LOST = 'Nothing lost'
     WEBHOOKS = 'Webhooks that arrive'
     DOORS = 'The doors'
 

@@ -11,10 +11,12 @@ from typing import TypedDict, Unpack
 
 from sqlalchemy.engine import make_url
 
+from a2a_scribe.cli.leaving import leave_within
 from a2a_scribe.cli.loading import check_folder, load_card, load_executor, make_card
 from a2a_scribe.errors import EnvironmentFault, ScribeError
 from a2a_scribe.journal.opening import MEMORY
 from a2a_scribe.server import serve
+from a2a_scribe.settings import Settings
 
 FAILED = 2
 
@@ -38,14 +40,17 @@ def serve_executor(target: str, card: Path | None, database: str, **place: Unpac
         executor = load_executor(target)
         agent_card = load_card(card) if card else make_card(executor)
         check_folder(database)
+        settings = Settings.from_environment()
         serve(
             executor,
             agent_card,
             database,
+            settings=settings,
             on_ready=lambda url: print(f'a2a-scribe: serving {agent_card.name} at {url}', flush=True),
             on_grpc_ready=lambda address: print(f'a2a-scribe: and over gRPC at {address}', flush=True),
             **place,
         )
+        leave_within(settings.cancel_grace)
     except EnvironmentFault as error:
         return _refuse(f'the database {_shown(database)} cannot be used: {error}')
     except ScribeError as error:

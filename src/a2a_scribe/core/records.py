@@ -5,6 +5,7 @@ read what a newer one wrote. Writers make records from changes; cursors and proj
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -46,6 +47,16 @@ class Record(NamedTuple):
     """Microseconds since the epoch, UTC."""
     note: str | None
     """Diagnostics for operators (traceback, cause); never sent to a client."""
+
+
+def within(records: Sequence[Record], max_bytes: int) -> list[Record]:
+    """Returns the first records whose bodies have at most `max_bytes` together; the first one whatever its size."""
+    room = max_bytes
+    for count, record in enumerate(records):
+        room -= len(record.body)
+        if room < 0:
+            return list(records[: max(1, count)])
+    return list(records)
 
 
 Outcome = Literal['ok', 'failed', 'canceled', 'interrupted']

@@ -180,13 +180,27 @@ class CommitLoop:
         group = Group(self._node.row.node_id, self._node.next_number(), self._clock.now())
         writers = []
         for writer in dirty:
-            append = writer.take(group.node)
+            append = self._take(writer, group.node)
             if append is not None:
                 group.appends.append(append)
                 writers.append(writer)
         wanted = [request for request in requests if not request.answer.done()]
         group.writes = [request.write for request in wanted]
         return _Batch(group, writers, wanted)
+
+    def _take(self, writer: Writer, node: NodeId) -> Append | None:
+        """Takes what is pending of one task; if that fails, which it never should, the other tasks go on."""
+        try:
+            return writer.take(node)
+        except Exception as error:
+            logger.exception('The records of task %s could not be put together', writer.task_id)
+            self._lose_one(writer, error)
+            return None
+
+    def _lose_one(self, writer: Writer, error: Exception) -> None:
+        """Gives up one task because of a fault of ours, as if the journal refused it: it would happen again."""
+        self._watched.on_lost(writer, _refusal(error), refused=True, ours=True)
+        self._hub.ring(writer.task_id)
 
     async def _settle(self, batch: _Batch) -> None:
         """Brings a group to its end, whatever that is."""
@@ -250,16 +264,39 @@ class CommitLoop:
             writer.committed(append, result)
             self._hub.ring(writer.task_id)
         for request, outcome in zip(batch.requests, receipt.written, strict=True):
-            if request.settle is not None:
-                request.settle(outcome)
-            if not request.answer.done():
-                request.answer.set_result(outcome)
+            self._answer(request, outcome, group.node)
         for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
             writer.let_go_on()
-            self._watched.on_committed(writer, append, result)
+            self._go_on(writer, append, result)
         if self._gave_up:
             self._gave_up = False
             self._watched.on_journal_back()
+
+    def _answer(self, request: _Request, outcome: WriteResult, node: NodeId) -> None:
+        """Lets happen what follows for one request; if that fails, the task is given back that it may have claimed."""
+        failure = None
+        try:
+            if request.settle is not None:
+                request.settle(outcome)
+        except Exception as error:
+            logger.exception('What a request asked for is written, and could not begin')
+            failure = _refusal(error)
+            self._watched.on_unclear(request.write, node)
+            self._gave_up = True  # so that it is closed with what was given up before
+        if request.answer.done():
+            return
+        if failure is None:
+            request.answer.set_result(outcome)
+        else:
+            request.answer.set_exception(failure)
+
+    def _go_on(self, writer: Writer, append: Append, result: AppendResult) -> None:
+        """Lets happen what follows for one task; if that fails, which it never should, the other tasks go on."""
+        try:
+            self._watched.on_committed(writer, append, result)
+        except Exception as error:
+            logger.exception('Task %s could not go on', writer.task_id)
+            self._lose_one(writer, error)
 
     async def _settle_refused(self, batch: _Batch, error: JournalRefusedError) -> None:
         """Finds the part that the journal refuses, by giving each part a transaction of its own."""
@@ -325,3 +362,10 @@ class CommitLoop:
             if not request.answer.done():
                 request.answer.set_exception(error)
         self._requests.clear()
+
+
+def _refusal(error: Exception) -> JournalRefusedError:
+    """Returns a fault of ours as the error that says: again would be no better."""
+    refusal = JournalRefusedError(f'the server failed at it ({type(error).__name__})')
+    refusal.__cause__ = error
+    return refusal

@@ -16,10 +16,9 @@ from a2a_scribe.errors import JournalRefusedError
 from a2a_scribe.journal.port import Caller, Journal
 
 MOST_RECORDS = 500
-BATCH_BYTES = 1_000_000
-"""What is read at a time, about: a slow reader holds as much in memory."""
-FIRST_RECORDS = 32
-"""Records that are read first, when nothing is known of their size."""
+"""Records that are read at a time."""
+BATCH_BYTES = 256_000
+"""Bytes that are read at a time, unless one record alone has more: a reader that does not read holds as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,6 @@ class Cursor:
         self.writer: Writer | None = reading.registry.writer(task_id)
         """The writer whose tail was read last; it may have been released since."""
         self._reading = reading
-        self._limit = FIRST_RECORDS
 
     async def read(self) -> list[Record]:
         """Returns the next durable records, none if there are none yet.
@@ -69,19 +67,13 @@ class Cursor:
             return []
         records = None
         if self.writer is not None and not (self.writer.released and self.position >= self.writer.durable_seq):
-            records = self.writer.durable_after(self.position, MOST_RECORDS)
+            records = self.writer.durable_after(self.position, MOST_RECORDS, BATCH_BYTES)
         if records is None:
-            records = await self._reading.journal.read_records(self.task_id, self.position, self._limit)
-            self._learn(records)
+            journal = self._reading.journal
+            records = await journal.read_records(self.task_id, self.position, MOST_RECORDS, BATCH_BYTES)
         if records:
             self.position = records[-1].seq
         return records
-
-    def _learn(self, records: list[Record]) -> None:
-        """Chooses how many records to read next time, by the size of these."""
-        size = sum(len(record.body) for record in records)
-        fitting = BATCH_BYTES * len(records) // size if size else self._limit
-        self._limit = max(1, min(MOST_RECORDS, 4 * self._limit, fitting))
 
     async def _was_born(self, writer: Writer) -> bool:
         """Whether the journal has the task of a writer none of whose records is known to be durable.

@@ -160,7 +160,7 @@ class Engine:
         """Whether the records after `after` can be read: a user's own store keeps tasks, not how they came about."""
         if after == seq:
             return True
-        following = await self._parts.journal.read_records(task_id, after, 1)
+        following = await self._parts.journal.read_records(task_id, after, limit=1, max_bytes=1)
         return bool(following) and following[0].seq == after + 1
 
     async def put_config(self, caller: Caller, config: TaskPushNotificationConfig) -> None:

@@ -89,7 +89,7 @@ class TurnObserver:
     async def answer(self, is_present: Presence = always) -> Task | Message:
         """Waits for a terminal or interrupted state, the turn's end, or a Message (A2A 1.0, section 3.2.2).
 
-        Asks `is_present` now and then while nothing happens.
+        Asks `is_present` whenever it has looked for the answer and found none.
 
         Raises:
             CallerGoneError: Nobody waits any more.
@@ -105,11 +105,13 @@ class TurnObserver:
                         return await self._current()
                 if self._reply is not None:
                     return self._reply
-                if not records and not await self._wait(bell) and not await is_present():
+                if not records:
+                    await self._wait(bell)
+                if not await is_present():
                     raise CallerGoneError
 
-    async def first(self) -> Task | Message:
-        """Waits for the first durable Task or Message. Raises as `answer`."""
+    async def first(self, is_present: Presence = always) -> Task | Message:
+        """Waits for the first durable Task or Message. Asks and raises as `answer`."""
         if not self._is_new:
             return await self._current()
         with self._reading.hub.bell(self.task_id) as bell:
@@ -119,12 +121,14 @@ class TurnObserver:
                 if self._reply is not None:
                     return self._reply
                 await self._wait(bell)
+                if not await is_present():
+                    raise CallerGoneError
 
     async def batches(self) -> AsyncGenerator[list[Shown], None]:
         """Yields the Task first, then the turn's events, to a terminal state or the turn's end.
 
-        What is there at the same time comes together; an empty batch comes now and then while nothing happens, so that
-        who reads can look whether somebody still listens. Raises as `answer`.
+        What is there at the same time comes together; an empty batch comes now and then while nothing happens to the
+        turn, so that who reads can look whether somebody still listens. Raises as `answer`.
         """
         with self._reading.hub.bell(self.task_id) as bell:
             while True:
@@ -133,7 +137,7 @@ class TurnObserver:
                 if not over and self._reply is not None:
                     batch.append(Shown(None, 'message', self._reply.SerializeToString()))
                     over = True
-                if batch:
+                if batch or (records and not over):
                     yield batch
                 if over:
                     return
@@ -246,8 +250,8 @@ class TaskObserver:
         with self._reading.hub.bell(self._task_id) as bell:
             while True:
                 records = await self._cursor.read()
-                if batch := [item for record in records if (item := shown(record)) is not None]:
-                    yield batch
+                if records:
+                    yield [item for record in records if (item := shown(record)) is not None]
                 if any(_state(record) in TERMINAL for record in records):
                     return
                 if records:

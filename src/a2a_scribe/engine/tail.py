@@ -4,7 +4,7 @@ Only what is durable is given out, and only what was durable before the last com
 woken finds here what it was woken for, and older records are in the journal.
 """
 
-from a2a_scribe.core.records import Record
+from a2a_scribe.core.records import Record, within
 from a2a_scribe.settings import Settings
 
 
@@ -24,14 +24,17 @@ class Tail:
         self._records.append(record)
         self._bytes += len(record.body)
 
-    def after(self, position: int, durable_seq: int, limit: int) -> list[Record] | None:
-        """Returns records after `position` up to `durable_seq`, `None` when the tail does not reach back so far."""
+    def after(self, position: int, durable_seq: int, limit: int, max_bytes: int) -> list[Record] | None:
+        """Returns records after `position` up to `durable_seq`, `None` when the tail does not reach back so far.
+
+        They are `limit` at most, with at most `max_bytes` of bodies together; the first is given whatever its size.
+        """
         if position >= durable_seq:
             return []
         if not self._records or self._records[0].seq > position + 1:
             return None
         start = position + 1 - self._records[0].seq
-        return self._records[start : start + min(limit, durable_seq - position)]
+        return within(self._records[start : start + min(limit, durable_seq - position)], max_bytes)
 
     def trim(self, durable_seq: int) -> None:
         """Drops what is surplus, up to `durable_seq`, which is from the commit before the last."""

@@ -102,7 +102,7 @@ async def _open_turn(session: Session, row: TaskRow) -> _OpenTurn | None:
     asked = False
     after = row.first - 1
     while after < row.seq:
-        records = await session.parts.journal.read_records(row.task_id, after, PORTION_RECORDS)
+        records = await session.parts.journal.read_records(row.task_id, after, PORTION_RECORDS, PORTION_BYTES)
         for record in records:
             if record.kind == TURN_STARTED:
                 started = decode_turn_started(record.body)

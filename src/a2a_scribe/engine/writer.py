@@ -307,9 +307,12 @@ class Writer:
 
     # -- reading
 
-    def durable_after(self, position: int, limit: int) -> list[Record] | None:
-        """Returns durable records after `position` from the tail, `None` when it does not reach back so far."""
-        return self._tail.after(position, self.durable_seq, limit)
+    def durable_after(self, position: int, limit: int, max_bytes: int) -> list[Record] | None:
+        """Returns durable records after `position` from the tail, `None` when it does not reach back so far.
+
+        They are bounded as those that the journal reads.
+        """
+        return self._tail.after(position, self.durable_seq, limit, max_bytes)
 
     @property
     def is_settled(self) -> bool:

@@ -171,7 +171,8 @@ class DefaultRequestHandler(RequestHandler):
     ) -> AsyncGenerator[list[Shown], None]:
         """Yields the events of an answer, with their places in the journal.
 
-        What is there at the same time comes in one batch; empty ones come now and then while nothing happens.
+        What is there at the same time comes in one batch; empty ones come now and then while nothing happens to the
+        message.
         """
         return self._messages.stream(params, context)
 

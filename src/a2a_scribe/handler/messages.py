@@ -89,7 +89,7 @@ class Messages:
         immediately = params.configuration.return_immediately
         with a2a_errors():
             observer = await self._accept(params, context, wants_id=immediately, streams=False)
-            answer = await (observer.first() if immediately else observer.answer(is_present))
+            answer = await (observer.first(is_present) if immediately else observer.answer(is_present))
         if isinstance(answer, Message):
             return answer
         if _is_refusal(observer):

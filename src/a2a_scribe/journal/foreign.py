@@ -25,7 +25,7 @@ from a2a.utils.errors import A2AError
 
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.projection import Projection
-from a2a_scribe.core.records import VERSION, Record, TaskReplaced, encode
+from a2a_scribe.core.records import VERSION, Record, TaskReplaced, encode, within
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.memory import MemoryJournal, records_after
@@ -295,12 +295,12 @@ class ForeignJournal:
             return None
         return StoredTask(self._row_of(found[0], caller), Projection(found[0]))
 
-    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
+    async def read_records(self, task_id: str, after: int, limit: int, max_bytes: int) -> list[Record]:
         """Returns records of a live task, or of one that was released not long ago."""
         kept = self._kept.get(task_id)
         if kept is not None:
-            return records_after(kept.records, after, limit)
-        return await self._memory.read_records(task_id, after, limit)
+            return within(records_after(kept.records, after, limit), max_bytes)
+        return await self._memory.read_records(task_id, after, limit, max_bytes)
 
     async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
         """Has the store list."""

@@ -7,7 +7,7 @@ method awaits, so each is atomic on its loop.
 from collections import defaultdict
 
 from a2a_scribe.core.projection import Projection, fold
-from a2a_scribe.core.records import Record, TaskReplaced, encode
+from a2a_scribe.core.records import Record, TaskReplaced, encode, within
 from a2a_scribe.errors import JournalRefusedError, NodeFencedError, TaskConflictError
 from a2a_scribe.journal.decisions import (
     decide_accept,
@@ -244,9 +244,9 @@ class MemoryJournal:
             return None
         return StoredTask(row, self._fold(task_id))
 
-    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
-        """Returns the records after `after`."""
-        return records_after(self._records.get(task_id, []), after, limit)
+    async def read_records(self, task_id: str, after: int, limit: int, max_bytes: int) -> list[Record]:
+        """Returns the records after `after`, within the bounds."""
+        return within(records_after(self._records.get(task_id, []), after, limit), max_bytes)
 
     async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
         """Returns the caller's tasks that `query` asks for, whole."""

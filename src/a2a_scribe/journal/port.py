@@ -311,8 +311,14 @@ class Journal(Protocol):
     async def read_task(self, task_id: str, caller: Caller) -> StoredTask | None:
         """Returns a task that `caller` sees, consistent as of one moment. Raises: JournalUnavailableError."""
 
-    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
-        """Returns the records after `after`, in order, `limit` at most. Raises: JournalUnavailableError."""
+    async def read_records(self, task_id: str, after: int, limit: int, max_bytes: int) -> list[Record]:
+        """Returns the records after `after`, in order: `limit` at most, with at most `max_bytes` of bodies together.
+
+        The first is given whatever its size, so who reads on always gets on. No more than that is held in memory.
+
+        Raises:
+            JournalUnavailableError: Not now.
+        """
 
     async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
         """Returns the caller's tasks that `query` asks for (A2A 1.0, section 3.1.4), whole.

@@ -144,10 +144,10 @@ class TroubledJournal:
         self._check(reading=True)
         return await self.inner.read_task(task_id, caller)
 
-    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
-        """Returns the records after `after`."""
+    async def read_records(self, task_id: str, after: int, limit: int, max_bytes: int) -> list[Record]:
+        """Returns the records after `after`, within the bounds."""
         self._check(reading=True)
-        return await self.inner.read_records(task_id, after, limit)
+        return await self.inner.read_records(task_id, after, limit, max_bytes)
 
     async def list_tasks(self, caller: Caller, query: ListTasksRequest) -> TaskPage:
         """Returns the caller's tasks."""

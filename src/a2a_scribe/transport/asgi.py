@@ -7,6 +7,7 @@ a task that listens for it would cost more than most answers do.
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -22,6 +23,9 @@ MAX_DIGITS: Final = 18
 SLASH: Final = re.compile('/')
 ENCODED_SLASH: Final = re.compile('/|%2f', re.IGNORECASE)
 """What a path is decoded from may have slashes of both kinds where the path has one."""
+PATIENCE: Final = 0.005
+"""Seconds that a server is given to say whether the client is there. One that knows says so at once; where middleware
+stands between, its answer takes some steps of the loop."""
 CLOSED: Final = 'handler is closed'
 """What uvloop says of a connection that is gone, when uvicorn writes before it has been told."""
 
@@ -43,6 +47,8 @@ class NotAllowedError(MethodNotFoundError):
         super().__init__(f'The path is for {self.allowed}')
 
 
+CLIENT_GONE: Final = 499
+"""The status of an answer that nobody reads: what proxies write into their logs for it."""
 EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
     MediaTypeError: 415,
     TooLargeError: 413,
@@ -55,14 +61,14 @@ EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
 class HttpCall:
     """A request and its answer."""
 
-    __slots__ = ('_gone', '_receive', '_scope', '_send', 'headers')
+    __slots__ = ('_begun', '_gone', '_receive', '_scope', '_send', 'headers')
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Takes what ASGI hands over."""
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._gone = False
+        self._begun = self._gone = False
         self.headers = [(name.decode('latin-1'), value.decode('latin-1')) for name, value in scope['headers']]
         """Names in lower case, as ASGI has them."""
 
@@ -137,7 +143,7 @@ class HttpCall:
         """Whether the client still waits. To be asked after the body was read."""
         if not self._gone:
             try:
-                async with asyncio.timeout(0):
+                async with asyncio.timeout(PATIENCE):
                     self._gone = (await self._receive())['type'] == 'http.disconnect'
             except TimeoutError:
                 return True
@@ -150,8 +156,15 @@ class HttpCall:
         await self.start(status, [*kind, *length, *headers])
         await self.part(b'' if self.method == 'HEAD' else body, more=False)
 
+    async def leave(self) -> None:
+        """Ends the call of a client that has gone: middleware takes it for a fault if there is no answer at all."""
+        if not self._begun:
+            with suppress(CallerGoneError):
+                await self.answer(CLIENT_GONE, b'')
+
     async def start(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Sends the head of an answer that comes in parts."""
+        self._begun = True
         encoded = [(name.encode('latin-1'), value.encode('latin-1', 'replace')) for name, value in headers]
         await self._pass({'type': 'http.response.start', 'status': status, 'headers': encoded})
 

@@ -23,6 +23,7 @@ from a2a_scribe.transport.calls import Admission, Wire, decode
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_rpc
 from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
+from a2a_scribe.transport.presence import Attendance
 from a2a_scribe.transport.sse import EventStream
 
 MAX_BATCH: Final = 100
@@ -93,7 +94,7 @@ class JsonRpcEndpoint:
                 raise NotAllowedError(['POST'])
             await self._answer(call)
         except CallerGoneError:
-            return
+            await call.leave()
         except RpcError as error:
             await _refuse(call, error.error, error.id)
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
@@ -138,8 +139,11 @@ class JsonRpcEndpoint:
         def data(item: Shown) -> bytes:
             return result_frame(request_id, wire.texts.of(item, sequenced=sequenced))
 
-        events = EventStream(call, wire.settings, wire.clock, data, lambda error: error_frame(request_id, error))
-        await events.run(stream, starts_at_once=operation.starts_at_once, headers=admission.headers)
+        def error_data(error: A2AError) -> bytes:
+            return error_frame(request_id, error)
+
+        events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers)
+        await events.run(stream, starts_at_once=operation.starts_at_once)
 
     async def _result(self, call: HttpCall, admission: Admission, operation: Operation, request: RpcRequest) -> bytes:
         """Returns the result as JSON. A notification's message is accepted, and its answer not waited for."""
@@ -153,7 +157,9 @@ class JsonRpcEndpoint:
             params = _decode(request.params, operation)
         assert operation.call is not None
         context = self._wire.context(call, admission, params.tenant, _state(request.method, request.id))
-        result = await operation.call(self._wire.handler, params, context, call.is_present)
+        result = await operation.call(
+            self._wire.handler, params, context, Attendance(call, self._wire.clock).is_present
+        )
         return operation.to_json(result, params)
 
     async def _answer_batch(self, call: HttpCall, values: list[Any]) -> None:

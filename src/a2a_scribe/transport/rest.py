@@ -21,6 +21,7 @@ from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_status
 from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
+from a2a_scribe.transport.presence import Attendance
 from a2a_scribe.transport.rest_paths import Route, find_route
 from a2a_scribe.transport.rest_query import read_query
 from a2a_scribe.transport.sse import EventStream
@@ -50,7 +51,7 @@ class RestApp:
         try:
             await self._answer(call)
         except CallerGoneError:
-            return
+            await call.leave()
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
             await refuse(call, as_a2a_error(error))
 
@@ -68,7 +69,8 @@ class RestApp:
         if operation.call is None:
             await self._stream(call, admission, operation, params, context)
             return
-        result = await operation.call(self._wire.handler, params, context, call.is_present)
+        attendance = Attendance(call, self._wire.clock)
+        result = await operation.call(self._wire.handler, params, context, attendance.is_present)
         body = operation.to_json(result, params)
         if operation.name == 'GetExtendedAgentCard':
             await answer_cached(call, body, media_type(call), EXTENDED_CARD_CACHING, admission.headers)
@@ -84,8 +86,11 @@ class RestApp:
         def data(item: Shown) -> bytes:
             return wire.texts.of(item, sequenced=sequenced)
 
-        events = EventStream(call, wire.settings, wire.clock, data, lambda error: orjson.dumps(to_status(error)))
-        await events.run(stream, starts_at_once=operation.starts_at_once, headers=admission.headers)
+        def error_data(error: A2AError) -> bytes:
+            return orjson.dumps(to_status(error))
+
+        events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers)
+        await events.run(stream, starts_at_once=operation.starts_at_once)
 
     async def _read(self, call: HttpCall, route: Route, operation: Operation, query: Query) -> tuple[Any, str]:
         """Returns the request, from path, query and body, and its tenant."""

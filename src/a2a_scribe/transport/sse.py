@@ -1,7 +1,7 @@
 """Server-sent events: a stream of batches becomes an HTTP answer (A2A 1.0, sections 9.4.2 and 11.7).
 
-Each event carries its place in the journal as its `id`. What is there at the same time goes out in one piece; a reader
-that does not read stops the cursor and nothing else.
+Each event carries its place in the journal as its `id`. What is there at the same time goes out together, in pieces
+that are each waited for; a reader that does not read stops the cursor and nothing else.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -16,12 +16,13 @@ from a2a_scribe.errors import CallerGoneError
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.asgi import Headers, HttpCall
 from a2a_scribe.transport.faults import as_a2a_error
+from a2a_scribe.transport.presence import Attendance
 
 MEDIA_TYPE: Final = 'text/event-stream'
 HEADERS: Final = (('content-type', MEDIA_TYPE), ('cache-control', 'no-store'), ('x-accel-buffering', 'no'))
 KEEP_ALIVE: Final = b': keep-alive\n\n'
-LOOK_AROUND: Final = 1.0
-"""Seconds after which a busy stream looks whether its reader is still there."""
+PIECE_BYTES, MOST_BYTES = 64_000, 256_000
+"""From so many bytes on, events wait for no further ones; an event with more than the second is cut."""
 
 Batches = AsyncGenerator[list[Shown], None]
 Data = Callable[[Shown], bytes]
@@ -32,60 +33,78 @@ ErrorData = Callable[[A2AError], bytes]
 class EventStream:
     """One answer."""
 
-    def __init__(self, call: HttpCall, settings: Settings, clock: Clock, data: Data, error_data: ErrorData) -> None:
-        """Takes how the binding writes events, and an error that comes after the first of them."""
+    def __init__(
+        self,
+        call: HttpCall,
+        settings: Settings,
+        clock: Clock,
+        data: Data,
+        error_data: ErrorData,
+        headers: Headers = (),
+    ) -> None:
+        """Takes how the binding writes events, and an error that comes when the stream has begun."""
         self._call = call
+        self._headers = headers
         self._settings = settings
         self._clock = clock
         self._data = data
         self._error_data = error_data
-        self._sent_at = self._looked_at = clock.monotonic()
+        self._attendance = Attendance(call, clock)
+        self._sent_at = clock.monotonic()
+        self._has_begun = False
 
-    async def run(self, stream: Batches, *, starts_at_once: bool, headers: Headers = ()) -> None:
-        """Sends the stream to its end, or until the reader has gone.
+    async def run(self, stream: Batches, *, starts_at_once: bool) -> None:
+        """Sends the stream to its end.
 
         Raises:
-            Exception: What went wrong before the first event; nothing was sent then.
+            CallerGoneError: The reader has gone.
+            Exception: What went wrong before anything was sent; after that it is told in the stream.
         """
         async with aclosing(stream) as batches:
-            first = await self._first(batches, starts_at_once=starts_at_once)
-            await self._call.start(200, [*HEADERS, *headers])
             try:
-                await self._send(f'retry: {int(self._settings.stream_retry * 1000)}\n\n'.encode() + self._frames(first))
                 async for batch in batches:
-                    await self._pass_on(batch)
+                    await self._pass_on(batch, starts_at_once=starts_at_once)
+                await self._send(b'')
             except CallerGoneError:
-                return
-            except Exception as error:  # noqa: BLE001 - the wire's edge: the stream has begun, so it is told in it
+                raise
+            except Exception as error:
+                if not self._has_begun:
+                    raise
                 await self._send(b'event: error\ndata: ' + self._error_data(as_a2a_error(error)) + b'\n\n')
             await self._call.part(b'', more=False)
 
-    async def _first(self, batches: Batches, *, starts_at_once: bool) -> list[Shown]:
-        """Waits for what decides whether this will be a stream or an error."""
-        async for batch in batches:
-            if batch or starts_at_once:
-                return batch
-            if not await self._call.is_present():
-                raise CallerGoneError
-        return []
-
-    async def _pass_on(self, batch: list[Shown]) -> None:
-        now = self._clock.monotonic()
-        if not batch or now - self._looked_at >= LOOK_AROUND:
-            self._looked_at = now
-            if not await self._call.is_present():
-                raise CallerGoneError
+    async def _pass_on(self, batch: list[Shown], *, starts_at_once: bool) -> None:
+        if not await self._attendance.is_present():
+            raise CallerGoneError
         if batch:
-            await self._send(self._frames(batch))
-        elif now - self._sent_at >= self._settings.stream_keep_alive:
+            await self._send_all(batch)
+        elif starts_at_once and not self._has_begun:
+            await self._send(b'')
+        elif self._clock.monotonic() - self._sent_at >= self._settings.stream_keep_alive:
             await self._send(KEEP_ALIVE)
 
-    async def _send(self, body: bytes) -> None:
-        await self._call.part(body)
-        self._sent_at = self._clock.monotonic()
+    async def _send_all(self, batch: list[Shown]) -> None:
+        """Sends events, the small ones together: no more of them is made into text than fits into a piece."""
+        piece: list[bytes] = []
+        size = 0
+        for item in batch:
+            piece.append(self._frame(item))
+            size += len(piece[-1])
+            if size >= PIECE_BYTES:
+                await self._send(b''.join(piece))
+                piece, size = [], 0
+        if size:
+            await self._send(b''.join(piece))
 
-    def _frames(self, batch: list[Shown]) -> bytes:
-        return b''.join(map(self._frame, batch))
+    async def _send(self, body: bytes) -> None:
+        """Sends what may be empty, before it the head of the answer if that has to come still."""
+        if not self._has_begun:
+            self._has_begun = True
+            await self._call.start(200, [*HEADERS, *self._headers])
+            body = b'retry: %d\n\n' % int(self._settings.stream_retry * 1000) + body
+        for start in range(0, len(body), MOST_BYTES):
+            await self._call.part(body[start : start + MOST_BYTES])
+        self._sent_at = self._clock.monotonic()
 
     def _frame(self, item: Shown) -> bytes:
         place = b'' if item.seq is None else b'id: %d\n' % item.seq

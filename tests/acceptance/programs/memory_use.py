@@ -223,7 +223,7 @@ async def read_chunks(server: Server) -> tuple[str, list[str]]:
 
 async def stored_chunks(server: Server, task_id: str) -> dict[str, Any]:
     texts, position, gap_free = [], 0, True
-    while records := await server.journal.read_records(task_id, position, 5_000):
+    while records := await server.journal.read_records(task_id, position, 5_000, 100_000_000):
         for record in records:
             gap_free = gap_free and record.seq == position + 1
             position = record.seq

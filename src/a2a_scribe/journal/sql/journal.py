@@ -182,12 +182,12 @@ class SqlJournal:
             tail = [rows.record(entry) for entry in await running.rows(self._statements.read_records, key)]
         return rows.stored_task(row, None if snapshot is None else bytes(snapshot), tail)
 
-    async def read_records(self, task_id: str, after: int, limit: int) -> list[Record]:
-        """Returns the records after `after`."""
-        key = {'the_id': task_id, 'after': after, 'the_limit': limit}
+    async def read_records(self, task_id: str, after: int, limit: int, max_bytes: int) -> list[Record]:
+        """Returns the records after `after`, within the bounds."""
+        key = {'the_id': task_id, 'after': after, 'the_last': after + limit, 'max_bytes': max_bytes}
 
         async def work(running: Running) -> list[Record]:
-            return [rows.record(entry) for entry in await running.rows(self._statements.read_records, key)]
+            return [rows.record(entry) for entry in await running.rows(self._statements.read_portion, key)]
 
         return await self._access.read(work)
 

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import BindParameter, Delete, Insert, Select, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Delete,
+    Insert,
+    Select,
+    Update,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from a2a_scribe.core.records import TURN_STARTED
@@ -52,6 +65,8 @@ class Statements:
     read_row: Select[Any]
     read_task: Select[Any]
     read_records: Select[Any]
+    read_portion: Select[Any]
+    """Records within bounds of their number and of their bytes."""
     waiting: Select[Any]
     count_waiting: Select[Any]
     insert_inbox: Insert
@@ -89,6 +104,7 @@ def statements_of(prefix: str) -> Statements:
             .order_by(records.c.seq)
             .limit(bindparam('the_limit'))
         ),
+        read_portion=_read_portion(tables),
         waiting=(
             select(inbox.c.id, inbox.c.task_id, inbox.c.body)
             .where(inbox.c.task_id.in_(ids), inbox.c.kind == TURN_STARTED)
@@ -165,6 +181,25 @@ def _update(tables: Tables, names: list[str]) -> Update:
         .where(tables.tasks.c.id == bindparam('the_id'))
         .values({name: bindparam(f'new_{name}') for name in names})
     )
+
+
+def _read_portion(tables: Tables) -> Select[Any]:
+    """Reads as far as the record that would be too much, which is found by adding up lengths until it has come.
+
+    The parameter `the_last` bounds the number of records, whose `seq` has no gaps. Sums come in the order of the key
+    without being sorted, and each end is the only one that a range has, so no database looks at a record further than
+    that: to SQLite it costs as much to pass a body by as to read it.
+    """
+    records = tables.records
+    after = records.c.task_id == bindparam('the_id'), records.c.seq > bindparam('after')
+    size = func.length(records.c.body, type_=BigInteger)
+    total = func.sum(size).over(order_by=records.c.seq, rows=(None, 0))
+    sums = select(records.c.seq, size.label('size'), total.label('total')).order_by(records.c.seq)
+    summed = sums.where(*after, records.c.seq <= bindparam('the_last')).subquery('summed')
+    is_too_much = summed.c.total > bindparam('max_bytes'), summed.c.total > summed.c.size
+    first_left_out = select(summed.c.seq).where(*is_too_much).limit(1).scalar_subquery()
+    last = func.coalesce(first_left_out - 1, bindparam('the_last', type_=BigInteger))
+    return select(records).where(*after, records.c.seq <= last).order_by(records.c.seq)
 
 
 def _put_config(statement: sqlite.Insert | postgresql.Insert) -> Insert:

@@ -1,15 +1,24 @@
 """Records that are appended, and read again."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError
 from a2a_scribe.journal.port import Continues, Journal
 from a2a_scribe.testing.contract.adapter import AdapterContract
-from a2a_scribe.testing.contract.checks import all_records, check
+from a2a_scribe.testing.contract.checks import NO_BOUND, all_records, check
 from a2a_scribe.testing.contract.scenes import born, history_of
 from a2a_scribe.testing.journal_driver import ScriptedNode
+
+
+def expected(records: Sequence[Record], limit: int, max_bytes: int) -> list[Record]:
+    """Returns the longest beginning of records that is within the bounds, by trying."""
+    beginnings = [list(records[:count]) for count in range(2, min(limit, len(records)) + 1)]
+    fitting = [each for each in beginnings if sum(len(record.body) for record in each) <= max_bytes]
+    return fitting[-1] if fitting else list(records[:1])
 
 
 class AppendsContract(AdapterContract):
@@ -48,10 +57,31 @@ class AppendsContract(AdapterContract):
         task = await born(node, 'task')
         await node.commit(task.append(*(task.chunk(str(n)) for n in range(20))))
         found, after = [], 0
-        while portion := await journal.read_records('task', after, limit):
+        while portion := await journal.read_records('task', after, limit, NO_BOUND):
             assert len(portion) <= limit
             found += portion
             after = portion[-1].seq
         assert found == task.records
-        assert await journal.read_records('task', task.row.seq, 10) == []
-        assert await journal.read_records('task', task.row.seq + 100, 10) == []
+        assert await journal.read_records('task', task.row.seq, 10, NO_BOUND) == []
+        assert await journal.read_records('task', task.row.seq + 100, 10, NO_BOUND) == []
+
+    @pytest.mark.parametrize('max_bytes', [1, 1_500, 4_000, NO_BOUND])
+    @pytest.mark.parametrize('limit', [3, 1000])
+    async def test_a_portion_has_bounded_bytes(
+        self, journal: Journal, node: ScriptedNode, limit: int, max_bytes: int
+    ) -> None:
+        """Small and large ones in turn, so that no guess from those before would hold."""
+        task, other = await born(node, 'task'), await born(node, 'other')
+        await node.commit(other.append(*(other.chunk('x' * 10_000) for _ in range(20))))
+        await node.commit(task.append(*(task.chunk('ü' * (1_000 if n % 5 == 3 else 100)) for n in range(40))))
+        after = 0
+        while portion := await journal.read_records('task', after, limit, max_bytes):
+            assert portion == expected(task.records[after:], limit, max_bytes)
+            after = portion[-1].seq
+        assert after == task.row.seq
+
+    async def test_a_record_beyond_the_bound_is_given_alone(self, journal: Journal, node: ScriptedNode) -> None:
+        task = await born(node, 'task')
+        await node.commit(task.append(*(task.chunk('x' * 3_000_000) for _ in range(3))))
+        for record in task.records[-3:]:
+            assert await journal.read_records('task', record.seq - 1, 500, 1_000_000) == [record]

@@ -5,6 +5,9 @@ from a2a_scribe.core.records import Record
 from a2a_scribe.journal.port import Journal, StoredTask
 from a2a_scribe.testing.journal_driver import ScriptedTask
 
+NO_BOUND = 2**40
+"""More bytes than a test writes."""
+
 
 async def read(journal: Journal, task: ScriptedTask) -> StoredTask:
     """Returns a task that must be there."""
@@ -15,7 +18,7 @@ async def read(journal: Journal, task: ScriptedTask) -> StoredTask:
 
 async def all_records(journal: Journal, task_id: str) -> list[Record]:
     """Returns all records of a task."""
-    return await journal.read_records(task_id, 0, 100_000)
+    return await journal.read_records(task_id, 0, limit=100_000, max_bytes=NO_BOUND)
 
 
 async def check(journal: Journal, task: ScriptedTask) -> None:
