@@ -17,7 +17,7 @@ from tests.conformance.kit import (
     texts_of,
 )
 from tests.conformance.site import Site
-from tests.conformance.table import Business, Later, Section
+from tests.conformance.table import Business, Section
 from tests.conformance.victim import killed
 from tests.conformance.wire import Wire
 

@@ -17,7 +17,7 @@ from tests.conformance.kit import (
 )
 from tests.conformance.over_http import RestWire
 from tests.conformance.site import USER, Site
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.victim import killed
 from tests.conformance.wire import JSONRPC, REST, Event, Pairs, Wire
 

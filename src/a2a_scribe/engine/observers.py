@@ -101,7 +101,8 @@ class TurnObserver:
             while True:
                 records = await self._cursor.read()
                 for record in records:
-                    if self._ends_turn(record) or self._asks_for_input(record):
+                    state = _state(record)
+                    if self._ends_turn(record, state) or self._asks_for_input(record, state):
                         return await self._current()
                 if self._reply is not None:
                     return self._reply
@@ -149,7 +150,7 @@ class TurnObserver:
         batch: list[Shown] = []
         for record in records:
             just_started = not self._started
-            over = self._ends_turn(record)
+            over = self._ends_turn(record, _state(record))
             if just_started and self._started:
                 batch.append(await self._initial(record))
             elif self._started and record.seq > self._shown and (item := shown(record)) is not None:
@@ -162,18 +163,16 @@ class TurnObserver:
     def _reply(self) -> Message | None:
         return None if self.ticket.turn is None else self.ticket.turn.reply
 
-    def _asks_for_input(self, record: Record) -> bool:
+    def _asks_for_input(self, record: Record, state: TaskState | None) -> bool:
         """Whether the turn has come to an interrupted state, rather than repeated the one that it began with."""
-        if not self._started or _state(record) not in INTERRUPTED:
+        if not self._started or state not in INTERRUPTED:
             return False
         event = shown_event(record)
         repeats = () if self.ticket.turn is None else self.ticket.turn.facts.repeats
         return event is not None and _status_time(event) not in repeats
 
-    def _ends_turn(self, record: Record) -> bool:
-        """Notes the turn's start; returns whether the answer is complete with this record."""
-        if record.kind == ARTIFACT:
-            return False
+    def _ends_turn(self, record: Record, state: TaskState | None) -> bool:
+        """Notes the turn's start; returns whether the answer is complete with this record, which shows `state`."""
         if record.kind == TURN_STARTED and not self._started:
             change = decode(record)
             self._started = isinstance(change, TurnStarted) and change.turn_id == self.ticket.turn_id
@@ -181,7 +180,7 @@ class TurnObserver:
         if record.kind == TURN_ENDED:
             change = decode(record)
             return isinstance(change, TurnEnded) and change.turn_id == self.ticket.turn_id
-        if _state(record) not in TERMINAL:
+        if state not in TERMINAL:
             return False
         if not self._started:
             raise UnsupportedOperationError(f'Task {self.task_id} ended before the message was looked at')

@@ -5,7 +5,6 @@ unless a reader of JSON asked for the sequence in the metadata.
 """
 
 import re
-from collections import OrderedDict
 from typing import Final
 
 from a2a.types.a2a_pb2 import StreamResponse
@@ -58,34 +57,41 @@ def to_stream_response(item: Shown, *, sequenced: bool = False) -> bytes:
     return delimited(TAGS[item.kind], with_sequence(item) if sequenced else item.body)
 
 
+_Key = tuple[EventKind, int | None, bytes]
+
+
 class EventTexts:
-    """Makes `StreamResponse`s as JSON text, and remembers the newest."""
+    """Makes `StreamResponse`s as JSON text, and remembers the newest.
+
+    It keeps two generations, and forgets the older one when the younger is full: keeping an order costs more for each
+    event than making its text a second time now and then.
+    """
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._texts: OrderedDict[tuple[EventKind, int | None, bytes], bytes] = OrderedDict()
+        self._young: dict[_Key, bytes] = {}
+        self._old: dict[_Key, bytes] = {}
         self._bytes = 0
+        """Of the younger generation."""
 
     def of(self, item: Shown, *, sequenced: bool = False) -> bytes:
         """Returns the text of an event. Raises: UnencodableError."""
         key = (item.kind, item.seq if sequenced else None, item.body)
-        text = self._texts.get(key)
+        text = self._young.get(key)
         if text is None:
-            text = transcode(_body(item, sequenced=sequenced), EVENT_TYPES[item.kind])
-            text = OPENINGS[item.kind] + LINE_ENDS.sub(_escaped, text) + b'}'
-            self._texts[key] = text
-            self._bytes += _size(item.body, text)
-            self._forget_surplus()
+            text = self._old.get(key) or _text_of(item, sequenced=sequenced)
+            self._young[key] = text
+            self._bytes += len(item.body) + len(text) + ENTRY_BYTES
+            if self._bytes > CACHE_BYTES // 2:
+                self._old, self._young, self._bytes = self._young, {}, 0
         return text
 
-    def _forget_surplus(self) -> None:
-        while self._bytes > CACHE_BYTES:
-            (_, _, body), text = self._texts.popitem(last=False)
-            self._bytes -= _size(body, text)
 
-
-def _size(body: bytes, text: bytes) -> int:
-    return len(body) + len(text) + ENTRY_BYTES
+def _text_of(item: Shown, *, sequenced: bool) -> bytes:
+    text = transcode(_body(item, sequenced=sequenced), EVENT_TYPES[item.kind])
+    if not text.isascii():
+        text = LINE_ENDS.sub(_escaped, text)
+    return OPENINGS[item.kind] + text + b'}'
 
 
 def _body(item: Shown, *, sequenced: bool) -> bytes:
