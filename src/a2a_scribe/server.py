@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.opening import open_store
@@ -56,6 +57,7 @@ class HandlerOptions(TypedDict, total=False):
     validate_input_modes: bool
     interrupted_task_timeout: float | None
     unfinished: UnfinishedPolicy | None
+    deadlines: DeadlinePolicy | None
     agent: str | None
     owner_resolver: OwnerResolver | None
 

@@ -7,6 +7,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.records import CallerRecord
+from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.types import SendMessageRequest, Struct, Task, TaskPushNotificationConfig
 
@@ -16,10 +17,11 @@ BuildContext = Callable[[SendMessageRequest, ServerCallContext, Task | None], Aw
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The executor, and how its request contexts are made."""
+    """The executor, how its request contexts are made, and how long it may take."""
 
     executor: AgentExecutor
     build_context: BuildContext
+    deadlines: DeadlinePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)

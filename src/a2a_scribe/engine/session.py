@@ -21,6 +21,7 @@ from a2a_scribe.core.statuses import TurnFacts, begin_turn
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.contexts import rebuild_context
 from a2a_scribe.engine.cursors import Reading
+from a2a_scribe.engine.deadlines import Timekeeper
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.observers import Ticket
 from a2a_scribe.engine.orders import Agent, Order
@@ -80,7 +81,8 @@ class Session:
         self.commits = CommitLoop(parts.journal, self._new_node, self.hub, parts.clock, parts.settings, parts.signals)
         self.reading = Reading(parts.journal, self.registry, self.hub, parts.settings.poll_interval)
         self.background = Background()
-        self.runner = TurnRunner(parts.agent.executor, parts.settings, parts.signals, self._concluded)
+        timekeeper = Timekeeper(parts.clock, parts.settings, parts.agent.deadlines, self.background)
+        self.runner = TurnRunner(parts.agent.executor, parts.settings, parts.signals, timekeeper, self._concluded)
         self.tools = WriterTools(
             parts.clock, parts.settings, parts.ids.new, parts.journal.keeps_records, self.commits.notice
         )

@@ -6,6 +6,7 @@ of its own (a cancel, a lost journal, the end of the server) revokes it first.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import Event, EventQueue
@@ -21,6 +22,16 @@ from a2a_scribe.protocol.types import Message, Task, TurnId
 
 Prepare = Callable[[], Awaitable[RequestContext]]
 """Makes what the executor is given, at the moment when the turn starts."""
+
+
+class Watching(Protocol):
+    """What watches over the time that a turn takes."""
+
+    def touch(self) -> None:
+        """Notes that the agent has emitted something, or could not because of us."""
+
+    def cancel(self) -> None:
+        """Watches no more."""
 
 
 class Turn:
@@ -53,6 +64,9 @@ class Turn:
         """The end is admitted, or will be by whoever revoked the turn."""
         self.task: asyncio.Task[None] | None = None
         self.timer: Timer | None = None
+        self.watch: Watching | None = None
+        self.held = 0
+        """How many calls of the agent wait for room."""
         self.on_background_event: Callable[[Turn], None] | None = None
         self.on_reply: Callable[[], None] | None = None
         self.on_revoke: Callable[[], None] | None = None
@@ -66,6 +80,8 @@ class Turn:
         """Records an event, or keeps it as the reply. Raises what `Writer.admit` raises."""
         reply = self.writer.admit(self.facts, event)
         self.spoke = True
+        if self.watch is not None:
+            self.watch.touch()
         if reply is not None:
             self.reply = reply.message
             if self.on_reply is not None:
@@ -76,6 +92,16 @@ class Turn:
         if not self.ended:
             self.writer.make_task(self.facts)
 
+    async def wait_for_room(self) -> None:
+        """Has the agent wait until what it emitted is durable. Raises: JournalUnavailableError."""
+        self.held += 1
+        try:
+            await self.writer.wait_for_room()
+        finally:
+            self.held -= 1
+            if self.watch is not None:
+                self.watch.touch()
+
     def revoke(self) -> None:
         """Ends the turn for the executor: nothing that it emits is recorded from here on."""
         self.ended = True
@@ -83,6 +109,8 @@ class Turn:
         self.queue.revoke()
         if self.timer is not None:
             self.timer.cancel()
+        if self.watch is not None:
+            self.watch.cancel()
         if self.on_revoke is not None:
             self.on_revoke()
 
@@ -115,7 +143,7 @@ class TurnQueue(EventQueue):
             if turn.on_background_event is not None:
                 turn.on_background_event(turn)
         if turn.writer.has_pressure():
-            await turn.writer.wait_for_room()
+            await turn.wait_for_room()
 
     def revoke(self) -> None:
         """Closes the queue for good. It forgets its turn, so that a turn is freed as soon as it is over."""

@@ -14,6 +14,7 @@ from a2a_scribe.errors import (
     AgentFault,
     CallerError,
     CallerGoneError,
+    DeadlineError,
     EnvironmentFault,
     JournalUnavailableError,
     OperatorError,
@@ -34,6 +35,8 @@ def as_a2a_error(error: ScribeError) -> A2AError:
             return UnsupportedOperationError(str(error))
         case CallerError():
             return InvalidParamsError(str(error))
+        case DeadlineError():
+            return InternalError(str(error))
         case AgentFault():
             return InternalError('The agent broke a rule of the protocol.')
         case _:

@@ -13,7 +13,7 @@ from a2a_scribe.core.views import limit_history
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.observers import Presence, TurnObserver, always
 from a2a_scribe.engine.orders import Order
-from a2a_scribe.errors import EnvironmentFault
+from a2a_scribe.errors import DeadlineError, EnvironmentFault
 from a2a_scribe.handler import guards
 from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
@@ -179,7 +179,7 @@ class Messages:
             raise observer.unanswered
         if failure_answer == 'raise' and observer.failure is not None and answer.status.state == FAILED:
             failure = observer.failure
-            if isinstance(failure, EnvironmentFault):
+            if isinstance(failure, EnvironmentFault | DeadlineError):
                 raise as_a2a_error(failure) from failure
             if not isinstance(failure, Exception):
                 raise InternalError('The agent was interrupted.') from failure
