@@ -58,6 +58,10 @@ class SchemaError(OperatorError):
     """The database has no schema for a2a-scribe, or one made by a newer version."""
 
 
+class OverloadedError(ScribeError):
+    """The server has as much to do as it may; try again later."""
+
+
 class EnvironmentFault(ScribeError):
     """Something that the server depends on failed."""
 

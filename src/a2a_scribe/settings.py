@@ -54,6 +54,13 @@ class Settings:
     tail_bytes: int = 256_000
     """Bytes of recent durable records of one live task that are kept in memory for its readers."""
 
+    max_running_turns: int = 10_000
+    """Turns that run at once; more of them wait."""
+    max_running_turns_per_owner: int | None = None
+    """Turns of one owner that run at once; `None` for as many as there is room for."""
+    max_waiting_turns: int = 1_000
+    """Turns that wait for room before messages are refused; one owner may hold as many as it leaves free."""
+
     event_bytes: int = 50_000_000
     """Bytes that one event may have."""
     task_records: int = 1_000_000

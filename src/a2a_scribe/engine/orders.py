@@ -7,6 +7,7 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.records import CallerRecord
+from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.types import SendMessageRequest, Struct, Task, TaskPushNotificationConfig
@@ -39,6 +40,8 @@ class Order:
     wants_id: bool = False
     """The caller waits for the task's id rather than for the answer."""
     streams: bool = False
+    place: Place | None = None
+    """The place that was taken for its turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from a2a.utils.errors import A2AError
 from a2a_scribe.clock import Timer
 from a2a_scribe.core.records import TurnStarted
 from a2a_scribe.core.statuses import TurnFacts
+from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.refusals import TaskTooLargeError
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import TurnEndedError
@@ -62,7 +63,10 @@ class Turn:
         """Whoever cancels the turn records its end."""
         self.ended = False
         """The end is admitted, or will be by whoever revoked the turn."""
+        self.place: Place | None = None
+        """Where it runs, or waits for room to."""
         self.task: asyncio.Task[None] | None = None
+        """What runs `execute`, once there is room."""
         self.timer: Timer | None = None
         self.watch: Watching | None = None
         self.held = 0
@@ -111,6 +115,9 @@ class Turn:
             self.timer.cancel()
         if self.watch is not None:
             self.watch.cancel()
+            self.watch = None
+        if self.place is not None:
+            self.place.leave()
         if self.on_revoke is not None:
             self.on_revoke()
 

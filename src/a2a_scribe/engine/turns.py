@@ -18,6 +18,7 @@ from a2a.utils.errors import A2AError, InvalidAgentResponseError
 from a2a_scribe.core.admission import create_task
 from a2a_scribe.core.records import Outcome, StatusChanged, TurnEnded
 from a2a_scribe.core.statuses import change_status
+from a2a_scribe.engine.capacity import Capacity, Place
 from a2a_scribe.engine.deadlines import Timekeeper
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.errors import DeadlineError, ScribeError
@@ -41,11 +42,21 @@ class TurnRunner:
     settings: Settings
     signals: Signals
     timekeeper: Timekeeper
+    capacity: Capacity
     concluded: Callable[[Turn], None]
     """Hears of every turn whose end has been admitted here, and of every turn that needed no record."""
 
-    def start(self, turn: Turn, context: contextvars.Context) -> None:
-        """Runs a turn in the background; the caller going away does not stop it."""
+    def start(self, turn: Turn, context: contextvars.Context, place: Place | None = None) -> None:
+        """Runs a turn in the background once there is room; the caller going away does not stop it.
+
+        `place` is the one that was taken for its message, if the sender holds it still.
+        """
+        if place is None or place.is_left:
+            place = self.capacity.insist(turn.writer.caller.scope.owner)
+        turn.place = place
+        place.use(lambda: self._begin(turn, context))
+
+    def _begin(self, turn: Turn, context: contextvars.Context) -> None:
         if self.signals.turn_started:
             self.signals.turn_started.emit(TurnPoint(turn.writer.task_id, turn.turn_id))
         coroutine = self._run(turn)

@@ -18,10 +18,11 @@ from a2a_scribe.errors import (
     EnvironmentFault,
     JournalUnavailableError,
     OperatorError,
+    OverloadedError,
     ScribeError,
     TaskConflictError,
 )
-from a2a_scribe.protocol.faults import TemporaryError
+from a2a_scribe.protocol.faults import BusyError, TemporaryError
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ def as_a2a_error(error: ScribeError) -> A2AError:
     match error:
         case JournalUnavailableError():
             return TemporaryError()
+        case OverloadedError():
+            return BusyError()
         case TaskConflictError():
             return UnsupportedOperationError(str(error))
         case CallerError():
