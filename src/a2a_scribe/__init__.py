@@ -3,6 +3,7 @@
 The familiar names of `a2a-sdk` are here with the same interfaces, so an agent moves over by changing an import.
 """
 
+from a2a_scribe.engine.deadlines import Deadlines
 from a2a_scribe.errors import (
     JournalRefusedError,
     JournalUnavailableError,
@@ -19,6 +20,7 @@ from a2a_scribe.version import __version__
 
 __all__ = [
     'DatabaseTaskStore',
+    'Deadlines',
     'DefaultRequestHandler',
     'InMemoryTaskStore',
     'JournalRefusedError',

@@ -34,6 +34,18 @@ class TurnEndedError(AgentFault):
     """The turn of this queue has ended: what is enqueued now is recorded nowhere."""
 
 
+class DeadlineError(AgentFault):
+    """The agent took longer than it may."""
+
+
+class TurnTimeoutError(DeadlineError):
+    """The turn took longer than `turn_timeout`."""
+
+
+class InactivityTimeoutError(DeadlineError):
+    """The agent emitted nothing for `inactivity_timeout`."""
+
+
 class OperatorError(ScribeError):
     """The server is set up wrongly."""
 
@@ -44,6 +56,10 @@ class SettingsError(OperatorError):
 
 class SchemaError(OperatorError):
     """The database has no schema for a2a-scribe, or one made by a newer version."""
+
+
+class OverloadedError(ScribeError):
+    """The server has as much to do as it may; try again later."""
 
 
 class EnvironmentFault(ScribeError):

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.engine.orders import AfterCrash
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.event_loop import run_program
@@ -59,6 +60,7 @@ class HandlerOptions(TypedDict, total=False):
     interrupted_task_timeout: float | None
     unfinished: UnfinishedPolicy | None
     after_crash: AfterCrash | None
+    deadlines: DeadlinePolicy | None
     agent: str | None
     owner_resolver: OwnerResolver | None
 

@@ -1,6 +1,7 @@
 """Every number and choice that an operator can change, with its default; the one reader of the environment.
 
-Seconds are floats, sizes are bytes. A value that cannot work raises `SettingsError` and names the setting.
+Seconds are floats, sizes are bytes. A limit that may be off is `None` then, `none` in the environment. A value that
+cannot work raises `SettingsError` and names the setting.
 """
 
 import dataclasses
@@ -8,7 +9,8 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from types import NoneType
+from typing import Any, Literal, Self, get_args
 
 from a2a_scribe.errors import SettingsError
 
@@ -39,6 +41,10 @@ class Settings:
     """Seconds that a cancelled `execute` may take to stop before it is left behind."""
     drain_deadline: float = 10.0
     """Seconds that closing waits for running turns."""
+    turn_timeout: float | None = None
+    """Seconds that a turn may take, from the call of `execute` to its end; `None` for as long as it likes."""
+    inactivity_timeout: float | None = None
+    """Seconds for which a running turn may emit nothing; `None` for as long as it likes."""
 
     pending_records: int = 2_000
     """Records of one task that may wait for a commit before `enqueue_event` waits."""
@@ -52,6 +58,13 @@ class Settings:
     """Recent durable records of one live task that are kept in memory for its readers."""
     tail_bytes: int = 256_000
     """Bytes of recent durable records of one live task that are kept in memory for its readers."""
+
+    max_running_turns: int = 10_000
+    """Turns that run at once; more of them wait."""
+    max_running_turns_per_owner: int | None = None
+    """Turns of one owner that run at once; `None` for as many as there is room for."""
+    max_waiting_turns: int = 1_000
+    """Turns that wait for room before messages are refused; one owner may hold as many as it leaves free."""
 
     event_bytes: int = 50_000_000
     """Bytes that one message of a client may have, and one event beside the message that it answers."""
@@ -91,11 +104,13 @@ class Settings:
             SettingsError: A number is not positive, or a choice is unknown.
         """
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(field.default, bool):
+            value, kind = getattr(self, field.name), _kind_of(field)
+            if value is None and _may_be_off(field):
+                continue
+            if kind is bool:
                 if not isinstance(value, bool):
                     raise SettingsError(f'{field.name} must be True or False, not {value!r}')
-            elif isinstance(field.default, int | float) and not _is_positive(value):
+            elif kind in (int, float) and not is_positive(value):
                 raise SettingsError(f'{field.name} must be a number greater than 0, not {value!r}')
         if self.unfinished not in ('fail', 'keep'):
             raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
@@ -120,22 +135,36 @@ class Settings:
         for field in dataclasses.fields(cls):
             variable = PREFIX + field.name.upper()
             if variable in source:
-                given[field.name] = _parse(variable, source[variable], field.default)
+                given[field.name] = _parse(variable, source[variable], field)
         return cls(**given)  # type: ignore[arg-type]
 
 
-def _is_positive(value: object) -> bool:
+def is_positive(value: object) -> bool:
+    """Whether a value is a number that can be a limit."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def _parse(variable: str, text: str, default: object) -> object:
-    if isinstance(default, bool):
+def _kind_of(field: 'dataclasses.Field[Any]') -> object:
+    """Returns the type of a setting, `None` aside; choices are no type."""
+    kinds = [kind for kind in get_args(field.type) if kind is not NoneType]
+    return kinds[0] if kinds else field.type
+
+
+def _may_be_off(field: 'dataclasses.Field[Any]') -> bool:
+    return NoneType in get_args(field.type)
+
+
+def _parse(variable: str, text: str, field: 'dataclasses.Field[Any]') -> object:
+    kind = _kind_of(field)
+    if _may_be_off(field) and text.lower() == 'none':
+        return None
+    if kind is bool:
         if text.lower() not in ('true', 'false'):
             raise SettingsError(f'{variable} must be true or false, not {text!r}')
         return text.lower() == 'true'
-    if isinstance(default, (int, float)):
+    if kind is int or kind is float:
         try:
-            return type(default)(text)
+            return kind(text)
         except ValueError:
             raise SettingsError(f'{variable} must be a number, not {text!r}') from None
     return text

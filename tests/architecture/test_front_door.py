@@ -9,6 +9,7 @@ from tests.architecture.test_layers import SOURCE
 
 NAMES = [
     'DatabaseTaskStore',
+    'Deadlines',
     'DefaultRequestHandler',
     'InMemoryTaskStore',
     'JournalRefusedError',

@@ -44,6 +44,13 @@ def test_a_variable_that_is_no_setting_is_named() -> None:
         Settings.from_environment({'A2A_SCRIBE_HARTBEAT': '1'})
 
 
+def test_a_limit_can_be_off() -> None:
+    environment = {'A2A_SCRIBE_TURN_TIMEOUT': '30', 'A2A_SCRIBE_INACTIVITY_TIMEOUT': 'none'}
+    assert Settings.from_environment(environment) == Settings(turn_timeout=30.0, inactivity_timeout=None)
+    with pytest.raises(SettingsError, match='A2A_SCRIBE_HEARTBEAT'):
+        Settings.from_environment({'A2A_SCRIBE_HEARTBEAT': 'none'})
+
+
 @pytest.mark.parametrize(
     'given', [{'heartbeat': 'x'}, {'heartbeat': True}, {'expose_errors': 1}, {'tail_records': None}]
 )
@@ -68,6 +75,9 @@ def test_settings_come_from_the_process(monkeypatch: pytest.MonkeyPatch) -> None
         ('A2A_SCRIBE_HEARTBEAT', '-1'),
         ('A2A_SCRIBE_HEARTBEAT', 'nan'),
         ('A2A_SCRIBE_HEARTBEAT', ''),
+        ('A2A_SCRIBE_TURN_TIMEOUT', '0'),
+        ('A2A_SCRIBE_TURN_TIMEOUT', 'inf'),
+        ('A2A_SCRIBE_TURN_TIMEOUT', 'never'),
     ],
 )
 def test_a_value_that_cannot_be_used_names_its_setting(variable: str, value: str) -> None:

@@ -14,7 +14,14 @@ from google.protobuf import json_format
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from a2a_scribe.protocol.codec.errors import UnencodableError
-from a2a_scribe.protocol.faults import InvalidFieldError, InvalidFieldsError, TemporaryError, TooLargeError, Violation
+from a2a_scribe.protocol.faults import (
+    BusyError,
+    InvalidFieldError,
+    InvalidFieldsError,
+    TemporaryError,
+    TooLargeError,
+    Violation,
+)
 from a2a_scribe.transport.asgi import MediaTypeError, NotAllowedError
 from a2a_scribe.transport.faults import (
     as_a2a_error,
@@ -143,14 +150,17 @@ def test_fields_at_fault_are_named() -> None:
     assert to_rpc(error)['message'] == 'message.parts[0].text is required; must be an object'
 
 
-def test_temporary_errors_say_when_to_try_again() -> None:
-    error = TemporaryError()
+@pytest.mark.parametrize(
+    ('error', 'status', 'seconds'), [(TemporaryError(), 'UNAVAILABLE', 1), (BusyError(), 'RESOURCE_EXHAUSTED', 2)]
+)
+def test_temporary_errors_say_when_to_try_again(error: TemporaryError, status: str, seconds: int) -> None:
     info, retry = check_bindings(error)
-    assert info.reason == 'INTERNAL_ERROR'
-    assert retry.retry_delay.ToSeconds() == TemporaryError.retry_after == retry_after(error)
+    assert (info.reason, dict(info.metadata)) == ('INTERNAL_ERROR', {'retryable': 'true'})
+    assert retry.retry_delay.ToSeconds() == error.retry_after == retry_after(error) == seconds
     assert to_rpc(error)['code'] == -32603
-    assert (to_status(error)['error']['code'], to_status(error)['error']['status']) == (503, 'UNAVAILABLE')
-    assert error_headers(error) == [('retry-after', '1')]
+    assert (to_status(error)['error']['code'], to_status(error)['error']['status']) == (503, status)
+    assert to_grpc_status(error).code == code_pb2.Code.Value(status)
+    assert error_headers(error) == [('retry-after', str(seconds))]
 
 
 @pytest.mark.parametrize(

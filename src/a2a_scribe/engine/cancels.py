@@ -105,6 +105,8 @@ async def _join(session: Session, live: LiveTask, turn: Turn, order: CancelOrder
 def _begin(session: Session, live: LiveTask, turn: Turn, order: CancelOrder) -> 'asyncio.Task[tuple[TaskState, Task]]':
     """Starts the cancel of a live task; from here on, its turn does not end by itself."""
     turn.cancelling = True
+    if turn.task is None and turn.place is not None:
+        turn.place.leave()  # it is not to begin any more
     errand = _cancel(session, live, turn, order)
     live.cancelling = session.background.spawn(errand, f'cancel of {live.writer.task_id}')
     return live.cancelling

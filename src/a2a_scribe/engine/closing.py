@@ -21,6 +21,7 @@ async def close(session: Session) -> None:
     """Ends a session; those who still wait are told."""
     grace = session.parts.settings.cancel_grace
     session.accepting = False
+    _send_away(session)
     session.hub.close_idle()
     await _drain(session)
     for _ in range(ROUNDS):
@@ -45,6 +46,13 @@ async def _retire(session: Session) -> None:
         async with asyncio.timeout(session.parts.settings.cancel_grace):
             await session.parts.journal.retire(node_id)
     session.locks.drop(node_id)
+
+
+def _send_away(session: Session) -> None:
+    """Tells those who wait for room, and have been promised nothing, to try elsewhere."""
+    for live in session.registry:
+        if live.turn is not None:
+            session.withdraw(live.turn)
 
 
 async def _drain(session: Session) -> None:

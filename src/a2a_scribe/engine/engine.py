@@ -15,6 +15,7 @@ from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.records import Record, Shown
 from a2a_scribe.engine import cancels, closing, sends, takeovers
+from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder, Order
@@ -101,6 +102,34 @@ class Engine:
         if session.died is not None:
             raise JournalUnavailableError('the server has stopped working and must be restarted')
         return session
+
+    @property
+    def running_turns(self) -> int:
+        """How many turns run, or are about to."""
+        return 0 if self._session is None else self._session.capacity.running
+
+    @property
+    def waiting_turns(self) -> int:
+        """How many turns wait for room."""
+        return 0 if self._session is None else self._session.capacity.waiting
+
+    async def take_place(self, caller: Caller) -> Place:
+        """Takes a place for a message, before anything is done for it; `leave` it unless the message is sent.
+
+        Raises:
+            OverloadedError: There is no room for it.
+            JournalUnavailableError: The engine is closing, or the journal cannot be reached.
+        """
+        session = await self._ready()
+        if not session.accepting:
+            raise JournalUnavailableError('the server is closing; try again')
+        return session.capacity.take(caller.scope.owner)
+
+    def leave(self, observer: TurnObserver) -> None:
+        """Says that nobody waits for the answer any more: a turn that waits for room unrecorded is dropped."""
+        turn = observer.ticket.turn
+        if turn is not None and turn.task is None and self._session is not None:
+            self._session.withdraw(turn)
 
     async def send(self, order: Order) -> TurnObserver:
         """Accepts a message (A2A 1.0, sections 3.1.1 and 3.1.2). Raises as `sends.accept`."""

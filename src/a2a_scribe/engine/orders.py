@@ -7,6 +7,8 @@ from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.records import CallerRecord
+from a2a_scribe.engine.capacity import Place
+from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Struct, Task, TaskPushNotificationConfig
 from a2a_scribe.settings import CrashPolicy
@@ -17,10 +19,11 @@ BuildContext = Callable[[SendMessageRequest, ServerCallContext, Task | None], Aw
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The executor, and how its request contexts are made."""
+    """The executor, how its request contexts are made, and how long it may take."""
 
     executor: AgentExecutor
     build_context: BuildContext
+    deadlines: DeadlinePolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Order:
     wants_id: bool = False
     """The caller waits for the task's id rather than for the answer."""
     streams: bool = False
+    place: Place | None = None
+    """The place that was taken for its turn."""
 
 
 @dataclass(frozen=True, slots=True)

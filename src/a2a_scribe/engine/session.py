@@ -20,9 +20,11 @@ from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
 from a2a_scribe.core.records import Record, TurnStarted, decode_turn_started
 from a2a_scribe.core.statuses import TurnFacts, begin_again, begin_turn, recovery_metadata, repeat_status
+from a2a_scribe.engine.capacity import Capacity
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.contexts import RERUN, Rerun, rebuild_context
 from a2a_scribe.engine.cursors import Reading
+from a2a_scribe.engine.deadlines import Timekeeper
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.lookout import Lookout
 from a2a_scribe.engine.observers import Ticket
@@ -86,7 +88,11 @@ class Session:
         self.commits = CommitLoop(parts.journal, self._new_node, self.hub, parts.clock, parts.settings, parts.signals)
         self.reading = Reading(parts.journal, self.registry, self.hub, parts.settings.poll_interval)
         self.background = Background()
-        self.runner = TurnRunner(parts.agent.executor, parts.settings, parts.signals, self._concluded)
+        timekeeper = Timekeeper(parts.clock, parts.settings, parts.agent.deadlines, self.background)
+        self.capacity = Capacity(parts.settings)
+        self.runner = TurnRunner(
+            parts.agent.executor, parts.settings, parts.signals, timekeeper, self.capacity, self._concluded
+        )
         self.tools = WriterTools(
             parts.clock, parts.settings, parts.ids.new, parts.journal.keeps_records, self.commits.notice
         )
@@ -136,6 +142,19 @@ class Session:
         turn.task.cancel()
         return turn.task
 
+    def withdraw(self, turn: Turn) -> bool:
+        """Drops a turn that waits for room, if nothing of it is recorded; returns whether it did.
+
+        Whoever still waits for its answer is told to try elsewhere.
+        """
+        waits = turn.place is not None and not turn.place.is_granted and not turn.ended
+        if not waits or turn.writer.projection is not None:
+            return False
+        turn.lost = JournalUnavailableError('the server is closing; try again')
+        turn.revoke()
+        self._concluded(turn)
+        return True
+
     # -- turns
 
     def start_first(self, order: Order, ticket: Ticket) -> Writer:
@@ -153,7 +172,7 @@ class Session:
         elif order.wants_id:
             turn.timer = self.parts.clock.call_later(self.parts.settings.create_task_after, turn.make_task)
         self.parts.on_turn(writer.task_id, 0)
-        self.runner.start(turn, contextvars.copy_context())
+        self.runner.start(turn, contextvars.copy_context(), order.place)
         return writer
 
     def start_follow_up(self, writer: Writer, started: Record, waiting: Waiting | None) -> None:
@@ -175,7 +194,10 @@ class Session:
                 waiting.ticket.initial = writer.projection.to_task()
         self.registry.add(writer, turn)
         self.parts.on_turn(writer.task_id, started.seq - 1)
-        self.runner.start(turn, contextvars.Context() if waiting is None else waiting.variables)
+        if waiting is None:
+            self.runner.start(turn, contextvars.Context())
+        else:
+            self.runner.start(turn, waiting.variables, waiting.order.place)
 
     def _ringer(self, task_id: str) -> Callable[[], None]:
         return lambda: self.hub.ring(task_id)

@@ -6,6 +6,7 @@ of its own (a cancel, a lost journal, the end of the server) revokes it first.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import Event, EventQueue
@@ -14,6 +15,7 @@ from a2a.utils.errors import A2AError
 from a2a_scribe.clock import Timer
 from a2a_scribe.core.records import TurnStarted
 from a2a_scribe.core.statuses import TurnFacts
+from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.refusals import TaskTooLargeError
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import TurnEndedError
@@ -21,6 +23,16 @@ from a2a_scribe.protocol.types import Message, Task, TurnId
 
 Prepare = Callable[[], Awaitable[RequestContext]]
 """Makes what the executor is given, at the moment when the turn starts."""
+
+
+class Watching(Protocol):
+    """What watches over the time that a turn takes."""
+
+    def touch(self) -> None:
+        """Notes that the agent has emitted something, or could not because of us."""
+
+    def cancel(self) -> None:
+        """Watches no more."""
 
 
 class Turn:
@@ -51,8 +63,14 @@ class Turn:
         """Whoever cancels the turn records its end."""
         self.ended = False
         """The end is admitted, or will be by whoever revoked the turn."""
+        self.place: Place | None = None
+        """Where it runs, or waits for room to."""
         self.task: asyncio.Task[None] | None = None
+        """What runs `execute`, once there is room."""
         self.timer: Timer | None = None
+        self.watch: Watching | None = None
+        self.held = 0
+        """How many calls of the agent wait for room."""
         self.on_background_event: Callable[[Turn], None] | None = None
         self.on_reply: Callable[[], None] | None = None
         self.on_revoke: Callable[[], None] | None = None
@@ -66,6 +84,8 @@ class Turn:
         """Records an event, or keeps it as the reply. Raises what `Writer.admit` raises."""
         reply = self.writer.admit(self.facts, event)
         self.spoke = True
+        if self.watch is not None:
+            self.watch.touch()
         if reply is not None:
             self.reply = reply.message
             if self.on_reply is not None:
@@ -76,6 +96,16 @@ class Turn:
         if not self.ended:
             self.writer.make_task(self.facts)
 
+    async def wait_for_room(self) -> None:
+        """Has the agent wait until what it emitted is durable. Raises: JournalUnavailableError."""
+        self.held += 1
+        try:
+            await self.writer.wait_for_room()
+        finally:
+            self.held -= 1
+            if self.watch is not None:
+                self.watch.touch()
+
     def revoke(self) -> None:
         """Ends the turn for the executor: nothing that it emits is recorded from here on."""
         self.ended = True
@@ -83,6 +113,11 @@ class Turn:
         self.queue.revoke()
         if self.timer is not None:
             self.timer.cancel()
+        if self.watch is not None:
+            self.watch.cancel()
+            self.watch = None
+        if self.place is not None:
+            self.place.leave()
         if self.on_revoke is not None:
             self.on_revoke()
 
@@ -115,7 +150,7 @@ class TurnQueue(EventQueue):
             if turn.on_background_event is not None:
                 turn.on_background_event(turn)
         if turn.writer.has_pressure():
-            await turn.writer.wait_for_room()
+            await turn.wait_for_room()
 
     def revoke(self) -> None:
         """Closes the queue for good. It forgets its turn, so that a turn is freed as soon as it is over."""

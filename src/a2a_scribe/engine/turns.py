@@ -18,8 +18,10 @@ from a2a.utils.errors import A2AError, InvalidAgentResponseError
 from a2a_scribe.core.admission import create_task
 from a2a_scribe.core.records import Outcome, StatusChanged, TurnEnded
 from a2a_scribe.core.statuses import change_status
+from a2a_scribe.engine.capacity import Capacity, Place
+from a2a_scribe.engine.deadlines import Timekeeper
 from a2a_scribe.engine.turn import Turn
-from a2a_scribe.errors import ScribeError
+from a2a_scribe.errors import DeadlineError, ScribeError
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.settings import Settings
@@ -39,11 +41,22 @@ class TurnRunner:
     executor: AgentExecutor
     settings: Settings
     signals: Signals
+    timekeeper: Timekeeper
+    capacity: Capacity
     concluded: Callable[[Turn], None]
     """Hears of every turn whose end has been admitted here, and of every turn that needed no record."""
 
-    def start(self, turn: Turn, context: contextvars.Context) -> None:
-        """Runs a turn in the background; the caller going away does not stop it."""
+    def start(self, turn: Turn, context: contextvars.Context, place: Place | None = None) -> None:
+        """Runs a turn in the background once there is room; the caller going away does not stop it.
+
+        `place` is the one that was taken for its message, if the sender holds it still.
+        """
+        if place is None or place.is_left:
+            place = self.capacity.insist(turn.writer.caller.scope.owner)
+        turn.place = place
+        place.use(lambda: self._begin(turn, context))
+
+    def _begin(self, turn: Turn, context: contextvars.Context) -> None:
         if self.signals.turn_started:
             self.signals.turn_started.emit(TurnPoint(turn.writer.task_id, turn.turn_id))
         coroutine = self._run(turn)
@@ -53,7 +66,9 @@ class TurnRunner:
     async def _run(self, turn: Turn) -> None:
         error: BaseException | None = None
         try:
-            await self.executor.execute(await turn.prepare(), turn.queue)
+            context = await turn.prepare()
+            self.timekeeper.watch(turn, context, self.expire)
+            await self.executor.execute(context, turn.queue)
         except KeyboardInterrupt as stop:
             error = stop
             raise
@@ -108,16 +123,39 @@ class TurnRunner:
         self._end(turn, 'ok')
         self._tell(turn)
 
-    def stop(self, turn: Turn, outcome: Outcome, state: TaskState, text: str) -> None:
-        """Records the end of a turn that has been revoked: `state`, unless the task has ended otherwise first."""
+    def expire(self, turn: Turn, error: DeadlineError, note: str) -> None:
+        """Ends a turn that took too long as failed; its coroutine is still to be cancelled."""
+        turn.revoke()
+        logger.error('The agent took too long at task %s: %s', turn.writer.task_id, error)
+        if turn.reply is None and turn.writer.state not in TERMINAL:
+            turn.failure = error
+        self.stop(turn, 'failed', FAILED, str(error), error, note)
+
+    def stop(
+        self,
+        turn: Turn,
+        outcome: Outcome,
+        state: TaskState,
+        text: str,
+        error: BaseException | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Records the end of a turn that has been revoked: `state`, unless the task has ended otherwise first.
+
+        A turn whose answer was a direct Message has no task, and gets none now.
+        """
         writer = turn.writer
+        if turn.reply is not None and writer.projection is None:
+            self._tell(turn)
+            return
         if writer.projection is None:
             writer.record(create_task(turn.facts, writer.now()))
         assert writer.projection is not None
         if writer.projection.state not in TERMINAL:
-            writer.record(change_status(writer.projection, turn.facts, state, text, writer.now()))
+            writer.record(change_status(writer.projection, turn.facts, state, text, writer.now()), note)
+            note = None
         if turn.turn_id:
-            self._end(turn, outcome)
+            self._end(turn, outcome, error, note)
         else:
             writer.release()
         self._tell(turn)

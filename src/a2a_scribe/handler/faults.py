@@ -14,13 +14,15 @@ from a2a_scribe.errors import (
     AgentFault,
     CallerError,
     CallerGoneError,
+    DeadlineError,
     EnvironmentFault,
     JournalUnavailableError,
     OperatorError,
+    OverloadedError,
     ScribeError,
     TaskConflictError,
 )
-from a2a_scribe.protocol.faults import TemporaryError
+from a2a_scribe.protocol.faults import BusyError, TemporaryError
 
 logger = logging.getLogger(__name__)
 
@@ -30,10 +32,14 @@ def as_a2a_error(error: ScribeError) -> A2AError:
     match error:
         case JournalUnavailableError():
             return TemporaryError()
+        case OverloadedError():
+            return BusyError()
         case TaskConflictError():
             return UnsupportedOperationError(str(error))
         case CallerError():
             return InvalidParamsError(str(error))
+        case DeadlineError():
+            return InternalError(str(error))
         case AgentFault():
             return InternalError('The agent broke a rule of the protocol.')
         case _:

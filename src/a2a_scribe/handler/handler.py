@@ -36,6 +36,7 @@ from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOpe
 from a2a_scribe.clock import Clock
 from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import for_list, limit_history
+from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.observers import Presence, always
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder
@@ -78,6 +79,7 @@ class DefaultRequestHandler(RequestHandler):
         failure_answer: FailureAnswer = 'raise',
         unfinished: UnfinishedPolicy | None = None,
         after_crash: AfterCrash | None = None,
+        deadlines: DeadlinePolicy | None = None,
         agent: str | None = None,
         owner_resolver: OwnerResolver | None = None,
         settings: Settings | None = None,
@@ -89,6 +91,7 @@ class DefaultRequestHandler(RequestHandler):
         `failure_answer` says whether a blocking send raises the executor's exception (`raise`) or returns the FAILED
         task (`task`); `unfinished` what becomes of a task that `execute` leaves neither ended nor interrupted;
         `after_crash` decides for each turn whose server died whether its task fails or its message is executed again;
+        `deadlines` chooses how long a turn may take, by its request context, where it shall not be as the settings say;
         `agent` is the name that separates the tasks of several agents in one database, by default the card's;
         `clock` and `ids` are where time and new ids come from, for tests.
 
@@ -106,7 +109,7 @@ class DefaultRequestHandler(RequestHandler):
         resolver = owner_resolver or owner_resolver_of(task_store) or resolve_user_scope
         build_context = ContextBuilding(request_context_builder or SimpleRequestContextBuilder())
         self._engine = Engine(
-            Agent(agent_executor, build_context),
+            Agent(agent_executor, build_context, deadlines),
             journal_of(task_store, agent_name, clock),
             agent_name=agent_name,
             settings=engine_settings(settings, unfinished),

@@ -10,10 +10,11 @@ from a2a.utils.errors import A2AError, InternalError, UnsupportedOperationError
 
 from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import limit_history
+from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.observers import Presence, TurnObserver, always
 from a2a_scribe.engine.orders import Order
-from a2a_scribe.errors import EnvironmentFault
+from a2a_scribe.errors import DeadlineError, EnvironmentFault
 from a2a_scribe.handler import guards
 from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
@@ -89,7 +90,10 @@ class Messages:
         immediately = params.configuration.return_immediately
         with a2a_errors():
             observer = await self._accept(params, context, wants_id=immediately, streams=False)
-            answer = await (observer.first(is_present) if immediately else observer.answer(is_present))
+            try:
+                answer = await (observer.first(is_present) if immediately else observer.answer(is_present))
+            finally:
+                self._engine.leave(observer)
         if isinstance(answer, Message):
             return answer
         if _is_refusal(observer):
@@ -109,12 +113,15 @@ class Messages:
         with a2a_errors():
             observer = await self._accept(params, context, wants_id=True, streams=True)
             begun = False
-            async with aclosing(observer.batches()) as batches:
-                async for batch in batches:
-                    if batch and not begun and _is_refusal(observer):
-                        raise _refusal(observer)
-                    begun = begun or bool(batch)
-                    yield batch if length is None else [_with_history(item, length) for item in batch]
+            try:
+                async with aclosing(observer.batches()) as batches:
+                    async for batch in batches:
+                        if batch and not begun and _is_refusal(observer):
+                            raise _refusal(observer)
+                        begun = begun or bool(batch)
+                        yield batch if length is None else [_with_history(item, length) for item in batch]
+            finally:
+                self._engine.leave(observer)
             if observer.unanswered is not None:
                 raise observer.unanswered
 
@@ -126,6 +133,23 @@ class Messages:
         if self._validate_input_modes:
             guards.check_input_modes(params.message, self._card)
         caller = self._callers.of(params, context)
+        place = await self._engine.take_place(caller)
+        try:
+            return await self._send(params, context, caller, place, wants_id=wants_id, streams=streams)
+        finally:
+            if not place.is_used:
+                place.leave()
+
+    async def _send(
+        self,
+        params: SendMessageRequest,
+        context: ServerCallContext,
+        caller: Caller,
+        place: Place,
+        *,
+        wants_id: bool,
+        streams: bool,
+    ) -> TurnObserver:
         inline = await self._push_configs.check_inline(params)
         stored = await self._find(params.message, caller)
         request, request_context = await self._make_context(params, context, stored)
@@ -138,6 +162,7 @@ class Messages:
             configs=self._push_configs.for_journal(inline, request.message.task_id),
             wants_id=wants_id,
             streams=streams,
+            place=place,
         )
         if stored is None:
             await self._push_configs.store_elsewhere(inline, request.message.task_id, context)
@@ -180,7 +205,7 @@ class Messages:
             raise observer.unanswered
         if failure_answer == 'raise' and observer.failure is not None and answer.status.state == FAILED:
             failure = observer.failure
-            if isinstance(failure, EnvironmentFault):
+            if isinstance(failure, EnvironmentFault | DeadlineError):
                 raise as_a2a_error(failure) from failure
             if not isinstance(failure, Exception):
                 raise InternalError('The agent was interrupted.') from failure

@@ -70,12 +70,20 @@ class TooLargeFieldError(InvalidFieldError):
 class TemporaryError(InternalError):
     """The service is temporarily unavailable; try again."""
 
+    text = 'The service is temporarily unavailable; try again.'
     retry_after = 1
     """Seconds."""
 
     def __init__(self) -> None:
         """Says that trying again can help."""
-        super().__init__('The service is temporarily unavailable; try again.', data={'retryable': 'true'})
+        super().__init__(self.text, data={'retryable': 'true'})
+
+
+class BusyError(TemporaryError):
+    """The service has too much to do; try again later. Nothing was done for the request."""
+
+    text = 'The service has too much to do; try again later.'
+    retry_after = 2
 
 
 class Fault(NamedTuple):
@@ -108,6 +116,7 @@ FAULTS: Final[dict[type[A2AError], Fault]] = {
     InvalidParamsError: Fault(-32602, 400, 'INVALID_ARGUMENT', 'INVALID_PARAMS'),
     InternalError: Fault(-32603, 500, 'INTERNAL', 'INTERNAL_ERROR'),
     TemporaryError: Fault(-32603, 503, 'UNAVAILABLE', 'INTERNAL_ERROR'),
+    BusyError: Fault(-32603, 503, 'RESOURCE_EXHAUSTED', 'INTERNAL_ERROR'),
 }
 
 
