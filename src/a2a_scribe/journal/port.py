@@ -7,7 +7,7 @@ start, has to wait or is refused, and who goes on when a turn ends. Adapters mus
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import Record
@@ -31,10 +31,18 @@ class Caller:
     """The `ServerCallContext`, for stores of users that resolve owners by themselves."""
     any_agent: bool = False
     """Sees the tasks of all agents of its owner and tenant: what a task store does, which knows no agent."""
+    is_operator: bool = False
+    """Sees the tasks of everybody."""
 
     def sees(self, scope: Scope) -> bool:
         """Whether a task of `scope` exists for this caller."""
+        if self.is_operator:
+            return True
         return scope[1:] == self.scope[1:] and (self.any_agent or scope.agent == self.scope.agent)
+
+
+OPERATOR: Final = Caller(Scope('', '', ''), is_operator=True)
+"""Who runs the server, on the command line."""
 
 
 @dataclass(frozen=True, slots=True)

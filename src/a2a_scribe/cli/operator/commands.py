@@ -1,0 +1,49 @@
+"""The operator's commands as typer sees them: names, options and their help."""
+
+from typing import Annotated
+
+import typer
+
+from a2a_scribe.cli.operator import db, nodes
+from a2a_scribe.cli.operator.databases import Place, carry_out
+from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
+
+Database = Annotated[str, typer.Argument(metavar='DATABASE', help='A URL, or the path of an SQLite file.')]
+Prefix = Annotated[str, typer.Option(metavar='TEXT', help='What the names of the tables begin with.')]
+AsJson = Annotated[bool, typer.Option('--json', help='One JSON object per line.')]
+
+
+def _group(text: str) -> typer.Typer:
+    return typer.Typer(help=text, no_args_is_help=True, context_settings={'help_option_names': ['-h', '--help']})
+
+
+db_app = _group('The database: check, status, upgrade.')
+nodes_app = _group('The nodes: the processes that write, or wrote.')
+
+
+@db_app.command('check')
+def db_check(database: Database, prefix: Prefix = DEFAULT_PREFIX, as_json: AsJson = False) -> None:
+    """Check every task against what must hold of a journal; exits with 1 if something does not."""
+    place = Place(database, prefix)
+    raise typer.Exit(carry_out(place, lambda: db.check(place, as_json=as_json)))
+
+
+@db_app.command('status')
+def db_status(database: Database, prefix: Prefix = DEFAULT_PREFIX, as_json: AsJson = False) -> None:
+    """Show the schema, and how much there is."""
+    place = Place(database, prefix)
+    raise typer.Exit(carry_out(place, lambda: db.status(place, as_json=as_json)))
+
+
+@db_app.command('upgrade')
+def db_upgrade(database: Database, prefix: Prefix = DEFAULT_PREFIX) -> None:
+    """Bring the schema up to date, or make it."""
+    place = Place(database, prefix)
+    raise typer.Exit(carry_out(place, lambda: db.upgrade(place)))
+
+
+@nodes_app.command('list')
+def nodes_list(database: Database, prefix: Prefix = DEFAULT_PREFIX, as_json: AsJson = False) -> None:
+    """List the nodes, oldest first."""
+    place = Place(database, prefix)
+    raise typer.Exit(carry_out(place, lambda: nodes.list_nodes(place, as_json=as_json)))
