@@ -7,6 +7,7 @@ import typer
 
 from a2a_scribe.cli.demo.command import show_demo
 from a2a_scribe.cli.operator.commands import db_app, nodes_app
+from a2a_scribe.cli.operator.task_commands import tasks_app
 from a2a_scribe.cli.running import run as run_program
 from a2a_scribe.cli.serving import serve_executor
 from a2a_scribe.server import DEFAULT_DATABASE
@@ -22,6 +23,7 @@ app = typer.Typer(
 
 
 app.add_typer(db_app, name='db')
+app.add_typer(tasks_app, name='tasks')
 app.add_typer(nodes_app, name='nodes')
 
 

@@ -31,6 +31,7 @@ from a2a_scribe.journal.port import (
     Caller,
     Claim,
     Claimed,
+    Ended,
     Group,
     NodeRow,
     Queued,
@@ -321,6 +322,10 @@ class ForeignJournal:
         self._kept_bytes -= 0 if kept is None else kept.size
         self._memory.forget_configs(task_id)
         return True
+
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes nothing: how long a user's own store keeps tasks is its own business."""
+        return []
 
     def _refuse_if_live(self, task_id: str) -> None:
         if self._memory.row(task_id) is not None:

@@ -236,6 +236,18 @@ class TaskPage:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Tasks that ended long ago."""
+
+    state: TaskState
+    """How they ended."""
+    before: int
+    """They ended before this moment, in microseconds since the epoch."""
+    agent: str | None = None
+    """Whose they are; `None` for those of all agents."""
+
+
 class Journal(Protocol):
     """Durable storage of tasks."""
 
@@ -299,6 +311,16 @@ class Journal(Protocol):
 
         Raises:
             TaskConflictError: A turn is open.
+            JournalUnavailableError: Not now.
+        """
+
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes some of the tasks that `ended` names, with all that belongs to them, and returns their ids.
+
+        It deletes few at once, so that others need not wait long; when none is left, it returns an empty list. Tasks
+        that somebody owns, and those that have something to deliver still, are left for later.
+
+        Raises:
             JournalUnavailableError: Not now.
         """
 

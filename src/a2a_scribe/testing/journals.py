@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Caller, Group, Journal, NodeRow, Receipt, StoredTask, TaskPage
+from a2a_scribe.journal.port import Caller, Ended, Group, Journal, NodeRow, Receipt, StoredTask, TaskPage
 from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificationConfig
 
 
@@ -142,6 +142,11 @@ class TroubledJournal:
         """Deletes a task."""
         self._check()
         return await self.inner.delete_task(task_id, caller)
+
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes some of the tasks that ended long ago."""
+        self._check()
+        return await self.inner.delete_ended(ended)
 
     def _check(self, *, reading: bool = False) -> None:
         if self.is_away or (reading and self.reads_fail):

@@ -1,24 +1,14 @@
-"""The operator's commands as typer sees them: names, options and their help."""
-
-from typing import Annotated
+"""The commands for the database and the nodes as typer sees them: names, options and their help."""
 
 import typer
 
 from a2a_scribe.cli.operator import db, nodes
 from a2a_scribe.cli.operator.databases import Place, carry_out
+from a2a_scribe.cli.operator.options import AsJson, Database, Prefix, group
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
 
-Database = Annotated[str, typer.Argument(metavar='DATABASE', help='A URL, or the path of an SQLite file.')]
-Prefix = Annotated[str, typer.Option(metavar='TEXT', help='What the names of the tables begin with.')]
-AsJson = Annotated[bool, typer.Option('--json', help='One JSON object per line.')]
-
-
-def _group(text: str) -> typer.Typer:
-    return typer.Typer(help=text, no_args_is_help=True, context_settings={'help_option_names': ['-h', '--help']})
-
-
-db_app = _group('The database: check, status, upgrade.')
-nodes_app = _group('The nodes: the processes that write, or wrote.')
+db_app = group('The database: check, status, upgrade.')
+nodes_app = group('The nodes: the processes that write, or wrote.')
 
 
 @db_app.command('check')

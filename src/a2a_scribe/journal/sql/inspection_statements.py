@@ -46,6 +46,7 @@ class InspectionStatements:
     """By table: the ids of tasks to which something belongs, and whether there is such a task."""
     declare_dead: Update
     take_over: Update
+    bury: Update
     forget_node: Delete
 
 
@@ -75,7 +76,8 @@ def inspection_statements_of(prefix: str) -> InspectionStatements:
         .where(node, nodes.c.state == 'alive', nodes.c.commit_no == bindparam('seen'))
         .values(state='dead'),
         take_over=_take_over(tables),
-        forget_node=delete(nodes).where(node),
+        bury=update(nodes).where(node).values(state='dead'),
+        forget_node=delete(nodes).where(node, ~exists().where(tasks.c.node == bindparam('the_node'))),
     )
 
 
