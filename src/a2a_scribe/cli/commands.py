@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from a2a_scribe.cli.demo.command import show_demo
-from a2a_scribe.cli.operator.commands import db_app, nodes_app
+from a2a_scribe.cli.operator.commands import db_app, doctor, nodes_app
 from a2a_scribe.cli.operator.task_commands import tasks_app
 from a2a_scribe.cli.running import run as run_program
 from a2a_scribe.cli.serving import serve_executor
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.add_typer(db_app, name='db')
 app.add_typer(tasks_app, name='tasks')
 app.add_typer(nodes_app, name='nodes')
+app.command()(doctor)
 
 
 def _show_version(wanted: bool) -> None:

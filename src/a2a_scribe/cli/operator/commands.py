@@ -1,9 +1,12 @@
-"""The commands for the database and the nodes as typer sees them: names, options and their help."""
+"""The commands for the database, the nodes and the health of both as typer sees them: names, options and their help."""
+
+from typing import Annotated
 
 import typer
 
 from a2a_scribe.cli.operator import db, nodes
 from a2a_scribe.cli.operator.databases import Place, carry_out
+from a2a_scribe.cli.operator.doctor.command import examine
 from a2a_scribe.cli.operator.options import AsJson, Database, Prefix, group
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
 
@@ -37,3 +40,14 @@ def nodes_list(database: Database, prefix: Prefix = DEFAULT_PREFIX, as_json: AsJ
     """List the nodes, oldest first."""
     place = Place(database, prefix)
     raise typer.Exit(carry_out(place, lambda: nodes.list_nodes(place, as_json=as_json)))
+
+
+def doctor(
+    database: Database,
+    url: Annotated[str | None, typer.Option(metavar='URL', help='A server whose card is checked too.')] = None,
+    prefix: Prefix = DEFAULT_PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Check Python, packages, settings, the database, and a served card; exits with 1 if something does not work."""
+    place = Place(database, prefix)
+    raise typer.Exit(carry_out(place, lambda: examine(place, url, as_json=as_json)))
