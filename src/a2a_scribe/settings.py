@@ -1,6 +1,7 @@
 """Every number and choice that an operator can change, with its default; the one reader of the environment.
 
-Seconds are floats, sizes are bytes. A value that cannot work raises `SettingsError` and names the setting.
+Seconds are floats, sizes are bytes. A limit that may be off is `None` then, `none` in the environment. A value that
+cannot work raises `SettingsError` and names the setting.
 """
 
 import dataclasses
@@ -8,7 +9,8 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Self
+from types import NoneType
+from typing import Any, Literal, Self, get_args
 
 from a2a_scribe.errors import SettingsError
 
@@ -66,6 +68,17 @@ class Settings:
     poll_interval: float = 1.0
     """Seconds after which a reader looks into the journal without having been woken."""
 
+    retain_completed: float | None = None
+    """Seconds for which completed tasks are kept after their end; `None` for ever."""
+    retain_failed: float | None = None
+    """Seconds for which failed tasks are kept after their end; `None` for ever."""
+    retain_canceled: float | None = None
+    """Seconds for which canceled tasks are kept after their end; `None` for ever."""
+    retain_rejected: float | None = None
+    """Seconds for which rejected tasks are kept after their end; `None` for ever."""
+    retention_interval: float = 60.0
+    """Seconds between two looks for tasks that have been kept for long enough."""
+
     request_bytes: int = 60_000_000
     """Bytes that the body of one request may have."""
     stream_keep_alive: float = 15.0
@@ -82,11 +95,13 @@ class Settings:
             SettingsError: A number is not positive, or a choice is unknown.
         """
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(field.default, bool):
+            value, kind = getattr(self, field.name), _kind_of(field)
+            if value is None and _may_be_off(field):
+                continue
+            if kind is bool:
                 if not isinstance(value, bool):
                     raise SettingsError(f'{field.name} must be True or False, not {value!r}')
-            elif isinstance(field.default, int | float) and not _is_positive(value):
+            elif kind in (int, float) and not is_positive(value):
                 raise SettingsError(f'{field.name} must be a number greater than 0, not {value!r}')
         if self.unfinished not in ('fail', 'keep'):
             raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
@@ -107,22 +122,36 @@ class Settings:
         for field in dataclasses.fields(cls):
             variable = PREFIX + field.name.upper()
             if variable in source:
-                given[field.name] = _parse(variable, source[variable], field.default)
+                given[field.name] = _parse(variable, source[variable], field)
         return cls(**given)  # type: ignore[arg-type]
 
 
-def _is_positive(value: object) -> bool:
+def is_positive(value: object) -> bool:
+    """Whether a value is a number that can be a limit."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def _parse(variable: str, text: str, default: object) -> object:
-    if isinstance(default, bool):
+def _kind_of(field: 'dataclasses.Field[Any]') -> object:
+    """Returns the type of a setting, `None` aside; choices are no type."""
+    kinds = [kind for kind in get_args(field.type) if kind is not NoneType]
+    return kinds[0] if kinds else field.type
+
+
+def _may_be_off(field: 'dataclasses.Field[Any]') -> bool:
+    return NoneType in get_args(field.type)
+
+
+def _parse(variable: str, text: str, field: 'dataclasses.Field[Any]') -> object:
+    kind = _kind_of(field)
+    if _may_be_off(field) and text.lower() == 'none':
+        return None
+    if kind is bool:
         if text.lower() not in ('true', 'false'):
             raise SettingsError(f'{variable} must be true or false, not {text!r}')
         return text.lower() == 'true'
-    if isinstance(default, (int, float)):
+    if kind is int or kind is float:
         try:
-            return type(default)(text)
+            return kind(text)
         except ValueError:
             raise SettingsError(f'{variable} must be a number, not {text!r}') from None
     return text
