@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -437,11 +439,35 @@ def test_only_a_dead_nodes_tasks_can_be_taken(url: str) -> None:
         assert look is not None
         assert await node.take(look.row) is None
         assert not await node.taker.declare_dead(NodeId('node'), seen=1)
+        assert await node.taker.declare_dead(NodeId('node'), seen=look.owner.commit_no if look.owner else 0)
+        assert await node.take(replace(look.row, seq=look.row.seq - 1)) is None
         await engine.dispose()
 
     asyncio.run(run())
     assert task_rows(url)['working'] == (WORKING, 'node', 'first turn')
-    assert nodes(url) == [('node', 'alive')]
+    assert nodes(url) == [('node', 'dead')]
+
+
+def test_a_process_is_asked_for_its_life_before_its_task_is_ended(url: str) -> None:
+    """One that runs keeps its task; one that was killed loses it."""
+    program = Path(__file__).parents[1] / 'programs' / 'endless_agent.py'
+    command_line = [sys.executable, '-m', 'a2a_scribe', 'run', str(program), url]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == 'begun\n'
+            (node_id,) = [node for node, _ in nodes(url) if node != 'node']
+            (task_id,) = listed(url, '--node', node_id)
+            refused = command('tasks', 'fail', '--yes', url, task_id)
+            assert (refused.code, refused.stdout) == (1, '')
+            assert f'node {node_id} works on task {task_id}' in refused.stderr
+        finally:
+            process.kill()
+    assert command('db', 'check', url).code == 0
+    assert command('tasks', 'fail', '--yes', '--lease', '1', url, task_id).stdout == f'task {task_id} is failed\n'
+    assert task_rows(url)[task_id] == (FAILED, None, None)
+    assert (node_id, 'dead') in nodes(url)
+    assert command('db', 'check', url).code == 0
 
 
 def test_endings_say_whose_they_are() -> None:
