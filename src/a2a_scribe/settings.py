@@ -86,6 +86,17 @@ class Settings:
     poll_interval: float = 1.0
     """Seconds after which a reader looks into the journal without having been woken."""
 
+    retain_completed: float | None = None
+    """Seconds for which completed tasks are kept after their end; `None` for ever."""
+    retain_failed: float | None = None
+    """Seconds for which failed tasks are kept after their end; `None` for ever."""
+    retain_canceled: float | None = None
+    """Seconds for which canceled tasks are kept after their end; `None` for ever."""
+    retain_rejected: float | None = None
+    """Seconds for which rejected tasks are kept after their end; `None` for ever."""
+    retention_interval: float = 60.0
+    """Seconds between two looks for tasks that have been kept for long enough."""
+
     request_bytes: int = 60_000_000
     """Bytes that the body of one request may have."""
     request_values: int = 200_000

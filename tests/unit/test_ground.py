@@ -32,9 +32,11 @@ def test_settings_come_from_the_environment() -> None:
         'A2A_SCRIBE_EXPOSE_ERRORS': 'True',
         'A2A_SCRIBE_TAIL_RECORDS': '12',
         'A2A_SCRIBE_HEARTBEAT': '0.5',
+        'A2A_SCRIBE_RETAIN_COMPLETED': '60',
+        'A2A_SCRIBE_RETAIN_FAILED': 'none',
         'HEARTBEAT': '9',
     }
-    expected = Settings(unfinished='keep', expose_errors=True, tail_records=12, heartbeat=0.5)
+    expected = Settings(unfinished='keep', expose_errors=True, tail_records=12, heartbeat=0.5, retain_completed=60.0)
     assert Settings.from_environment(environment) == expected
     assert Settings.from_environment({}) == Settings()
 
@@ -51,9 +53,16 @@ def test_a_limit_can_be_off() -> None:
         Settings.from_environment({'A2A_SCRIBE_HEARTBEAT': 'none'})
 
 
-@pytest.mark.parametrize(
-    'given', [{'heartbeat': 'x'}, {'heartbeat': True}, {'expose_errors': 1}, {'tail_records': None}]
-)
+WRONG_TYPES: list[dict[str, Any]] = [
+    {'heartbeat': 'x'},
+    {'heartbeat': True},
+    {'expose_errors': 1},
+    {'tail_records': None},
+    {'retain_failed': 'x'},
+]
+
+
+@pytest.mark.parametrize('given', WRONG_TYPES)
 def test_a_setting_of_the_wrong_type_is_named(given: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match=next(iter(given))):
         Settings(**given)
@@ -78,6 +87,9 @@ def test_settings_come_from_the_process(monkeypatch: pytest.MonkeyPatch) -> None
         ('A2A_SCRIBE_TURN_TIMEOUT', '0'),
         ('A2A_SCRIBE_TURN_TIMEOUT', 'inf'),
         ('A2A_SCRIBE_TURN_TIMEOUT', 'never'),
+        ('A2A_SCRIBE_HEARTBEAT', 'none'),
+        ('A2A_SCRIBE_RETAIN_CANCELED', '0'),
+        ('A2A_SCRIBE_RETAIN_CANCELED', 'inf'),
     ],
 )
 def test_a_value_that_cannot_be_used_names_its_setting(variable: str, value: str) -> None:

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from a2a_scribe.cli.demo.command import show_demo
+from a2a_scribe.cli.operator.commands import db_app, doctor, nodes_app
+from a2a_scribe.cli.operator.task_commands import tasks_app
 from a2a_scribe.cli.running import run as run_program
 from a2a_scribe.cli.serving import serve_executor
 from a2a_scribe.server import DEFAULT_DATABASE
@@ -18,6 +20,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={'help_option_names': ['-h', '--help']},
 )
+
+
+app.add_typer(db_app, name='db')
+app.add_typer(tasks_app, name='tasks')
+app.add_typer(nodes_app, name='nodes')
+app.command()(doctor)
 
 
 def _show_version(wanted: bool) -> None:

@@ -31,6 +31,7 @@ from a2a_scribe.engine.observers import Ticket
 from a2a_scribe.engine.orders import AfterCrash, Agent, Order
 from a2a_scribe.engine.recovery import Recovery
 from a2a_scribe.engine.registry import LiveTask, Registry
+from a2a_scribe.engine.retention import Retention, ages_of
 from a2a_scribe.engine.turn import Prepare, Turn
 from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
@@ -39,7 +40,7 @@ from a2a_scribe.ids import IdSource
 from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, TaskRow, Write
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task
-from a2a_scribe.services import Background, Supervisor
+from a2a_scribe.services import Background, Service, Supervisor
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TroublePoint
 
@@ -110,7 +111,14 @@ class Session:
             parts.settings,
             partial(take_over, self),
         )
-        self.supervisor = Supervisor([self.commits, self.lookout], self._die, self._end_with_loop)
+        self.supervisor = Supervisor(self._services(), self._die, self._end_with_loop)
+
+    def _services(self) -> list[Service]:
+        parts = self.parts
+        services: list[Service] = [self.commits, self.lookout]
+        if ages_of(parts.settings):
+            services.append(Retention(parts.journal, parts.settings, parts.clock, parts.agent_name))
+        return services
 
     def _new_node(self) -> Node:
         """Makes a new identity, whose lock is held before anybody can know it."""

@@ -35,6 +35,7 @@ from a2a_scribe.journal.port import (
     Caller,
     Claim,
     Claimed,
+    Ended,
     Group,
     LivingNode,
     NodeRow,
@@ -350,6 +351,10 @@ class ForeignJournal:
         self._forget_kept(task_id)
         self._memory.forget_configs(task_id)
         return True
+
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes nothing: how long a user's own store keeps tasks is its own business."""
+        return []
 
     def _refuse_if_live(self, task_id: str) -> None:
         if self._memory.row(task_id) is not None:

@@ -27,6 +27,7 @@ from a2a_scribe.journal.port import (
     Continues,
     Done,
     DropConfig,
+    Ended,
     Group,
     LivingNode,
     NextTurn,
@@ -289,6 +290,14 @@ class MemoryJournal:
         self.forget_configs(task_id)
         return True
 
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes all of the tasks that ended long ago."""
+        found = [row.task_id for row in self._rows.values() if _has_ended(row, ended)]
+        for task_id in found:
+            self.forget(task_id)
+            self.forget_configs(task_id)
+        return found
+
     def _fold(self, task_id: str) -> Projection:
         seq, snapshot = self._snapshots.get(task_id, (0, None))
         projection = fold(snapshot, records_after(self._records[task_id], seq))
@@ -310,6 +319,11 @@ def _matches(row: TaskRow, query: ListTasksRequest) -> bool:
     return not query.HasField('status_timestamp_after') or row.status_time >= status_micros(
         query.status_timestamp_after
     )
+
+
+def _has_ended(row: TaskRow, ended: Ended) -> bool:
+    is_meant = row.state == ended.state and row.status_time < ended.before
+    return is_meant and row.node is None and ended.agent in (None, row.scope.agent)
 
 
 def _order(row: TaskRow) -> PagePosition:

@@ -31,7 +31,7 @@ def open_store(database: str | AsyncEngine | TaskStore) -> TaskStore:
         return DatabaseTaskStore(database)
     if database == MEMORY:
         return InMemoryTaskStore()
-    return DatabaseTaskStore(_make_engine(database))
+    return DatabaseTaskStore(make_engine(database))
 
 
 def journal_of(store: TaskStore | VersionedTaskStore, agent: str, clock: Clock | None = None) -> Journal:
@@ -47,7 +47,12 @@ def owner_resolver_of(store: TaskStore | VersionedTaskStore) -> OwnerResolver | 
     return store.owner_resolver if isinstance(store, JournalTaskStore) else None
 
 
-def _make_engine(url: str) -> AsyncEngine:
+def make_engine(url: str) -> AsyncEngine:
+    """Returns an engine for a database URL.
+
+    Raises:
+        SettingsError: The URL is not one, or its database or driver is not supported or not installed.
+    """
     try:
         parsed = make_url(url)
     except ArgumentError:

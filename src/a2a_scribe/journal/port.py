@@ -8,7 +8,7 @@ start, has to wait or is refused, and who goes on when a turn ends. Adapters mus
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import Record
@@ -32,10 +32,18 @@ class Caller:
     """The `ServerCallContext`, for stores of users that resolve owners by themselves."""
     any_agent: bool = False
     """Sees the tasks of all agents of its owner and tenant: what a task store does, which knows no agent."""
+    is_operator: bool = False
+    """Sees the tasks of everybody."""
 
     def sees(self, scope: Scope) -> bool:
         """Whether a task of `scope` exists for this caller."""
+        if self.is_operator:
+            return True
         return scope[1:] == self.scope[1:] and (self.any_agent or scope.agent == self.scope.agent)
+
+
+OPERATOR: Final = Caller(Scope('', '', ''), is_operator=True)
+"""Who runs the server, on the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +264,18 @@ class TaskPage:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Tasks that ended long ago."""
+
+    state: TaskState
+    """How they ended."""
+    before: int
+    """They ended before this moment, in microseconds since the epoch."""
+    agent: str | None = None
+    """Whose they are; `None` for those of all agents."""
+
+
 class Journal(Protocol):
     """Durable storage of tasks."""
 
@@ -344,6 +364,16 @@ class Journal(Protocol):
 
         Raises:
             TaskConflictError: A turn is open.
+            JournalUnavailableError: Not now.
+        """
+
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes some of the tasks that `ended` names, with all that belongs to them, and returns their ids.
+
+        It deletes few at once, so that others need not wait long; when none is left, it returns an empty list. Tasks
+        that somebody owns, and those that have something to deliver still, are left for later.
+
+        Raises:
             JournalUnavailableError: Not now.
         """
 

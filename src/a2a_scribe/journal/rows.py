@@ -1,5 +1,6 @@
 """From tasks to rows: the columns that a whole task stands for. Pure."""
 
+from a2a_scribe.core.records import VERSION
 from a2a_scribe.journal.port import TaskRow
 from a2a_scribe.protocol.types import Scope, Task, Timestamp
 
@@ -22,6 +23,6 @@ def row_of_task(task: Task, scope: Scope, before: TaskRow | None, now: int) -> T
         seq=1 if before is None else before.seq + 1,
         epoch=0 if before is None else before.epoch,
         attempt=0 if before is None else before.attempt,
-        size=task.ByteSize() + (0 if before is None else before.size),
+        size=len(VERSION) + task.ByteSize() + (0 if before is None else before.size),
         first=1 if before is None else before.first,
     )

@@ -6,7 +6,18 @@ from pathlib import Path
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Caller, Group, Journal, LivingNode, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.port import (
+    Caller,
+    Ended,
+    Group,
+    Journal,
+    LivingNode,
+    NodeRow,
+    Receipt,
+    StoredTask,
+    TaskPage,
+    TaskRow,
+)
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
 
@@ -168,6 +179,11 @@ class TroubledJournal:
         """Deletes a task."""
         self._check()
         return await self.inner.delete_task(task_id, caller)
+
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes some of the tasks that ended long ago."""
+        self._check()
+        return await self.inner.delete_ended(ended)
 
     def _check(self, *, reading: bool = False) -> None:
         if self.is_away or (reading and self.reads_fail):

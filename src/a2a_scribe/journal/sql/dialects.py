@@ -1,6 +1,7 @@
 """What differs between databases: how a writing transaction begins, how errors are read, how the schema is locked."""
 
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 from sqlalchemy import text
@@ -66,6 +67,15 @@ async def lock_schema(connection: AsyncConnection) -> None:
         await connection.exec_driver_sql('BEGIN EXCLUSIVE')
     else:
         await connection.execute(text('SELECT pg_advisory_xact_lock(:key)'), {'key': SCHEMA_LOCK})
+
+
+async def stored_bytes(connection: AsyncConnection, names: Sequence[str]) -> int | None:
+    """Returns what is on disk: the file of SQLite, `None` without one; of a server, the tables of these names."""
+    if connection.dialect.name == 'sqlite':
+        files = [Path(f'{connection.engine.url.database}{ending}') for ending in ('', '-wal')]
+        return sum(file.stat().st_size for file in files if file.is_file()) or None
+    size = text('SELECT coalesce(pg_total_relation_size(to_regclass(:name)), 0)')
+    return sum([int((await connection.execute(size, {'name': name})).scalar_one()) for name in names])
 
 
 def translate(error: Exception) -> EnvironmentFault:

@@ -10,13 +10,14 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.core.records import Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.port import Caller, Group, LivingNode, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.port import Caller, Ended, Group, LivingNode, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.dialects import lock_directory
 from a2a_scribe.journal.sql.listing import Listed, listing_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
+from a2a_scribe.journal.sql.pruning import delete_ended
 from a2a_scribe.journal.sql.resolving import GroupResolver
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import statements_of
@@ -264,6 +265,14 @@ class SqlJournal:
             for statement in self._statements.delete_task:
                 await running.change(statement, {'the_id': task_id})
             return True
+
+        return await self._access.write(work)
+
+    async def delete_ended(self, ended: Ended) -> list[str]:
+        """Deletes some of the tasks that ended long ago."""
+
+        async def work(running: Running) -> list[str]:
+            return await delete_ended(running, self._prefix, ended)
 
         return await self._access.write(work)
 

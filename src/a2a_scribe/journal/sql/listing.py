@@ -49,9 +49,7 @@ def listing_of(
     prefix: str, caller: Caller, query: ListTasksRequest, position: PagePosition | None, limit: int
 ) -> Listing:
     """Returns how to read the page of `limit` rows that `query` asks for, after `position`."""
-    values: dict[str, Any] = {'owner': caller.scope.owner, 'tenant': caller.scope.tenant}
-    if not caller.any_agent:
-        values['agent'] = caller.scope.agent
+    values = _values_of(caller)
     if query.context_id:
         values['context_id'] = query.context_id
     if query.status:
@@ -64,6 +62,13 @@ def listing_of(
         parameters |= {'last_time': position.status_time, 'last_id': position.task_id}
     page = _page(prefix, filters, continues=position is not None)
     return Listing(page, _count(prefix, filters), parameters)
+
+
+def _values_of(caller: Caller) -> dict[str, Any]:
+    if caller.is_operator:
+        return {}
+    values = {'owner': caller.scope.owner, 'tenant': caller.scope.tenant}
+    return values if caller.any_agent else values | {'agent': caller.scope.agent}
 
 
 @lru_cache(maxsize=256)

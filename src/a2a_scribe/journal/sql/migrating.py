@@ -1,5 +1,6 @@
 """Brings the schema up to date, under a lock, so that any number of processes may start at once."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from alembic import command
@@ -17,6 +18,26 @@ MIGRATIONS = Path(__file__).parent / 'migrations'
 def version_table(prefix: str) -> str:
     """Returns the name of the table in which alembic keeps the schema's version."""
     return f'{prefix}alembic'
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Where the schema of a database stands."""
+
+    current: str | None
+    """Its version, `None` without tables of ours."""
+    newest: str
+    """The version that this package makes."""
+    is_known: bool
+    """Whether this package knows the version; it does not know those of newer packages."""
+
+
+async def schema_of(connection: AsyncConnection, prefix: str) -> Schema:
+    """Reads the version of the schema, and changes nothing."""
+    scripts = ScriptDirectory.from_config(_config(prefix))
+    current = await connection.run_sync(_current_version, prefix)
+    known = {script.revision for script in scripts.walk_revisions()}
+    return Schema(current, scripts.get_current_head() or '', current is None or current in known)
 
 
 async def bring_up_to_date(connection: AsyncConnection, prefix: str, *, create: bool) -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from a2a_scribe.journal.port import Caller, Journal, Missing
+from a2a_scribe.journal.port import OPERATOR, Caller, Claimed, Journal, Missing
 from a2a_scribe.protocol.types import ListTasksRequest
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs
-from a2a_scribe.testing.contract.checks import check
+from a2a_scribe.testing.contract.checks import check, check_absent
 from a2a_scribe.testing.contract.scenes import ANY_AGENT, BOB, OTHER_AGENT, OTHER_TENANT, born, write
-from a2a_scribe.testing.journal_driver import ScriptedNode, ScriptedTask
+from a2a_scribe.testing.journal_driver import ALICE, ScriptedNode, ScriptedTask
 
 
 async def check_hidden(journal: Journal, node: ScriptedNode, task: ScriptedTask, stranger: Caller) -> None:
@@ -44,3 +44,19 @@ class IsolationContract(AdapterContract):
         self, journal: Journal, node: ScriptedNode, stranger: Caller
     ) -> None:
         await check_hidden(journal, node, await born(node, 'task', parked=True), stranger)
+
+    @needs(Point.AGENTS_AND_TENANTS, Point.LISTS)
+    async def test_operators_see_the_tasks_of_everybody(self, journal: Journal, node: ScriptedNode) -> None:
+        owners = (ALICE, BOB, OTHER_TENANT, OTHER_AGENT)
+        tasks = [ScriptedTask(node, f'task {number}', owner) for number, owner in enumerate(owners)]
+        for task in tasks:
+            task.settle(await node.append(task.birth(ends_turn=True)))
+            assert await journal.has_task(task.id, OPERATOR)
+            stored = await journal.read_task(task.id, OPERATOR)
+            assert stored is not None
+            assert stored.row == task.row
+        page = await journal.list_tasks(OPERATOR, ListTasksRequest(page_size=3))
+        assert (len(page.tasks), page.total) == (3, 4)
+        assert isinstance(await write(node, tasks[3].claim(OPERATOR)), Claimed)
+        assert await journal.delete_task(tasks[1].id, OPERATOR)
+        await check_absent(journal, tasks[1])

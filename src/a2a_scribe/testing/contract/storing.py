@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from a2a_scribe.errors import TaskConflictError
-from a2a_scribe.journal.port import Caller, Claimed, Journal, Missing
-from a2a_scribe.protocol.states import COMPLETED, WORKING
+from a2a_scribe.journal.port import Caller, Claimed, Ended, Journal, Missing
+from a2a_scribe.protocol.states import COMPLETED, FAILED, WORKING
 from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskStatus
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs
 from a2a_scribe.testing.contract.checks import all_records, check, check_absent
@@ -16,12 +16,21 @@ from a2a_scribe.testing.contract.scenes import (
     OTHER_AGENT,
     OTHER_TENANT,
     born,
+    listed,
     outside,
     put,
     settle_all,
     write,
 )
 from a2a_scribe.testing.journal_driver import ALICE, EPOCH, ScriptedNode, ScriptedTask
+
+
+async def all_deleted(journal: Journal, ended: Ended) -> list[str]:
+    """Deletes all tasks that ended long ago, and returns their ids."""
+    deleted: list[str] = []
+    while some := await journal.delete_ended(ended):
+        deleted += some
+    return deleted
 
 
 class StoringContract(AdapterContract):
@@ -116,3 +125,31 @@ class StoringContract(AdapterContract):
         await journal.delete_task('task', ALICE)
         task = await born(node, 'task', WORKING, parked=True)
         await check(journal, task)
+
+    @needs(Point.AGENTS_AND_TENANTS, Point.LISTS)
+    async def test_tasks_that_ended_long_ago_are_deleted(self, journal: Journal, node: ScriptedNode) -> None:
+        old = [await listed(node, f'old {number}', COMPLETED, EPOCH + number) for number in range(3)]
+        kept = [
+            await listed(node, 'young', COMPLETED, EPOCH + 10),
+            await listed(node, 'failed', FAILED, EPOCH),
+            await listed(node, 'parked', WORKING, EPOCH),
+            await born(node, 'at work', COMPLETED),
+        ]
+        await node.commit(writes=[put(old[0], 'config')])
+        assert await journal.delete_ended(Ended(COMPLETED, EPOCH + 10, 'another agent')) == []
+        ended = Ended(COMPLETED, EPOCH + 10, 'agent')
+        assert sorted(await all_deleted(journal, ended)) == ['old 0', 'old 1', 'old 2']
+        for task in old:
+            await check_absent(journal, task)
+        for task in kept:
+            await check(journal, task)
+        assert await all_deleted(journal, Ended(FAILED, EPOCH + 10)) == ['failed']
+
+    @needs(Point.AGENTS_AND_TENANTS, Point.LISTS)
+    async def test_many_tasks_are_deleted_little_by_little(self, journal: Journal, node: ScriptedNode) -> None:
+        tasks = [ScriptedTask(node, f'task {number}') for number in range(150)]
+        await node.commit(*(task.birth(task.status(COMPLETED, EPOCH), ends_turn=True) for task in tasks))
+        long = ScriptedTask(node, 'long')
+        await node.append(long.birth(*[long.chunk('x')] * 1500, long.status(COMPLETED, EPOCH), ends_turn=True))
+        deleted = await all_deleted(journal, Ended(COMPLETED, EPOCH + 1))
+        assert sorted(deleted) == sorted(task.id for task in [*tasks, long])

@@ -1,0 +1,65 @@
+"""Deletes tasks of this engine's agent that ended long ago, where the settings ask for it.
+
+A service: it looks now and then, deletes a few tasks in a transaction of their own, and rests for as long as that took,
+so that those who write hardly notice. Several nodes may do so at once.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from a2a_scribe.clock import Clock
+from a2a_scribe.engine.latch import Latch
+from a2a_scribe.errors import EnvironmentFault
+from a2a_scribe.journal.port import Ended, Journal
+from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, REJECTED
+from a2a_scribe.protocol.types import TaskState
+from a2a_scribe.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+SHORTEST_REST = 0.05
+"""Seconds between two transactions."""
+
+
+def ages_of(settings: Settings) -> Mapping[TaskState, float]:
+    """Returns for how many seconds ended tasks are kept, by state; those that are kept for ever are left out."""
+    ages = {
+        COMPLETED: settings.retain_completed,
+        FAILED: settings.retain_failed,
+        CANCELED: settings.retain_canceled,
+        REJECTED: settings.retain_rejected,
+    }
+    return {state: age for state, age in ages.items() if age is not None}
+
+
+class Retention:
+    """The service of one engine."""
+
+    def __init__(self, journal: Journal, settings: Settings, clock: Clock, agent: str) -> None:
+        """Looks after the tasks of one agent."""
+        self._journal = journal
+        self._ages = ages_of(settings)
+        self._interval = settings.retention_interval
+        self._clock = clock
+        self._agent = agent
+
+    async def run(self) -> None:
+        """Deletes until cancelled."""
+        while True:
+            await Latch().wait(self._clock, self._interval)
+            try:
+                await self._sweep()
+            except EnvironmentFault as error:
+                logger.warning('Tasks that ended long ago could not be deleted now: %s', error)
+
+    async def _sweep(self) -> None:
+        now = self._clock.now()
+        for state, age in self._ages.items():
+            await self._delete(Ended(state, now - int(age * 1_000_000), self._agent))
+
+    async def _delete(self, ended: Ended) -> None:
+        while True:
+            began = self._clock.monotonic()
+            if not await self._journal.delete_ended(ended):
+                return
+            await Latch().wait(self._clock, max(SHORTEST_REST, self._clock.monotonic() - began))
