@@ -3,10 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.journal import SqlJournal
+from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.testing.journal_contract import Connect, JournalContract
 
 
@@ -24,3 +27,19 @@ class TestPostgresql(JournalContract):
         yield connect
         for engine in self.engines:
             await engine.dispose()
+
+
+async def test_a_transaction_of_a_process_that_was_stopped_ends(postgres_database_url: str) -> None:
+    """And only ours: the connection goes back to the user's pool."""
+    engine = create_async_engine(postgres_database_url, pool_size=1, max_overflow=0)
+
+    async def limit_of(running: Running) -> str:
+        found = await running.connection.execute(text('SHOW idle_in_transaction_session_timeout'))
+        return str(found.scalar_one())
+
+    access = Access(engine, deadline=2.5)
+    try:
+        assert await access.write(limit_of) == '2500ms'
+        assert await access.read(limit_of) == '0'
+    finally:
+        await engine.dispose()

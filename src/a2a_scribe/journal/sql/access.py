@@ -110,7 +110,7 @@ class Access:
             running = Running(connection)
             try:
                 await running.prepare()
-                await running.begin_writing()
+                await running.begin_writing(self._deadline)
                 result = await work(running)
                 await running.commit()
             except Exception:

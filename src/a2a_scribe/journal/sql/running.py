@@ -5,19 +5,23 @@ which costs more than the statement. Where the driver is aiosqlite, statements a
 given to aiosqlite directly, one crossing each; everywhere else, and for lists of keys, SQLAlchemy runs them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import aiosqlite
-from sqlalchemy import Dialect, Executable
+from sqlalchemy import Dialect, Executable, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from a2a_scribe.core.records import Record
+
+END_WHEN_IDLE = text("SELECT set_config('idle_in_transaction_session_timeout', :milliseconds, true)")
+"""For this transaction alone: the connection is the user's."""
 
 PREPARED = 'a2a_scribe.prepared'
 
@@ -51,12 +55,18 @@ class Running:
                 await self.connection.exec_driver_sql('PRAGMA synchronous=FULL')
                 known[PREPARED] = True
 
-    async def begin_writing(self) -> None:
-        """Begins a transaction that will write: SQLite must not find out halfway that another one was faster."""
+    async def begin_writing(self, deadline: float) -> None:
+        """Begins a transaction that will write.
+
+        SQLite must not find out halfway that another one was faster. PostgreSQL ends a transaction in which nothing has
+        happened for `deadline` seconds: its process has been stopped, and holds locks that others wait for.
+        """
         if self._driver is not None:
             await self._driver.execute('BEGIN IMMEDIATE')
         elif self.is_sqlite:
             await self.connection.exec_driver_sql('BEGIN IMMEDIATE')
+        else:
+            await self.connection.execute(END_WHEN_IDLE, {'milliseconds': str(math.ceil(deadline * 1000))})
 
     async def commit(self) -> None:
         """Ends the transaction and makes it durable."""
