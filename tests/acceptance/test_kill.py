@@ -24,13 +24,13 @@ from tests.support.cutting import CuttingProxy, cutting
 from tests.support.proxy import wait_for_seconds
 from tests.support.streaming import JSON_RPC, chunk_of, connected, http_client, request, serving
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1_800)]
 
 IS_FULL = bool(os.environ.get('SCRIBE_FULL'))
 TASKS = 1_000 if IS_FULL else 80
 KILLS = 50 if IS_FULL else 5
 CLIENTS = 24
-TOO_LONG = 900 if IS_FULL else 120
+TOO_LONG = 1_500 if IS_FULL else 120
 OFTEN = Backoff(most=0.3)
 LEASE = 3.0
 """Seconds; PostgreSQL has no lock files, so there a death is noticed by silence."""
