@@ -272,3 +272,29 @@ async def test_a_node_that_closes_is_forgotten() -> None:
         assert len(await other.memory.living_nodes('scripted')) == 1
         await one.close()
         assert await other.memory.living_nodes('scripted') == []
+
+
+async def test_a_node_that_closes_hands_over_what_is_to_be_executed_again() -> None:
+    again = ScriptedAgent([emit(artifact('more', append=True), status(COMPLETED))])
+    settings = Settings(after_crash='rerun')
+    async with two_nodes(stuck_agent(), again, settings) as (closing, heir):
+        begun = await closing.begin_task('do it')
+        await heir.engine.start()
+        stream = heir.subscribe(begun.id)
+        await until(lambda: stream.events)
+        await closing.close()
+        await live(heir, 4)
+        assert (await stream.end())[-1].status.state == COMPLETED  # type: ignore[union-attr]
+        kinds = await heir.kinds(begun.id)
+        assert kinds.count('turn_started') == 2
+        assert kinds.count('turn_ended') == 1
+        assert again.heard == ['do it']
+
+
+async def test_a_node_that_closes_ends_what_is_not_to_be_executed_again() -> None:
+    async with two_nodes(stuck_agent(), stuck_agent(), Settings()) as (closing, heir):
+        begun = await closing.begin_task()
+        await closing.close()
+        ended = await heir.get(begun.id)
+        assert ended.status.state == FAILED
+        assert RECOVERY not in ended.metadata, 'it was no crash'

@@ -40,11 +40,14 @@ async def close(session: Session) -> None:
 
 
 async def _retire(session: Session) -> None:
-    """Has the node forgotten, if it has left nothing behind."""
-    node_id = session.commits.node.row.node_id
-    with suppress(EnvironmentFault):
+    """Has the node forgotten; or declares it dead itself, if it has left tasks for others to go on with."""
+    node_id, journal = session.commits.node.row.node_id, session.parts.journal
+    with suppress(EnvironmentFault, TimeoutError):
         async with asyncio.timeout(session.parts.settings.cancel_grace):
-            await session.parts.journal.retire(node_id)
+            await journal.retire(node_id)
+            for node in await journal.living_nodes(session.parts.agent_name):
+                if node.node_id == node_id:
+                    await journal.declare_dead(node_id, node.number)
     session.locks.drop(node_id)
 
 

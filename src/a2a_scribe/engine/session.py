@@ -23,6 +23,7 @@ from a2a_scribe.core.statuses import TurnFacts, begin_again, begin_turn, recover
 from a2a_scribe.engine.capacity import Capacity
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.contexts import RERUN, Rerun, rebuild_context
+from a2a_scribe.engine.crashes import policy_for
 from a2a_scribe.engine.cursors import Reading
 from a2a_scribe.engine.deadlines import Timekeeper
 from a2a_scribe.engine.hub import Hub
@@ -136,19 +137,33 @@ class Session:
                 await self.commits.finish()
 
     def stop_turn(self, live: LiveTask) -> 'asyncio.Task[None] | None':
-        """Ends a turn, as canceled if it was being cancelled; returns what has to stop still."""
+        """Ends a turn, as canceled if it was being cancelled; returns what has to stop still.
+
+        A turn that is to be executed again elsewhere just stops, and keeps its task until the node is gone.
+        """
         turn = live.turn
         if turn is None or turn.ended:
             return None
         turn.revoke()
         if turn.cancelling:
             self.runner.stop(turn, 'canceled', CANCELED, '')
+        elif self._hands_over(turn):
+            turn.lost = JournalUnavailableError('the server is closing; try again')
+            self.hub.ring(turn.writer.task_id)
         else:
             self.runner.stop(turn, 'interrupted', FAILED, STOPPED_TEXT)
         if turn.task is None or turn.task.done():
             return None
         turn.task.cancel()
         return turn.task
+
+    def _hands_over(self, turn: Turn) -> bool:
+        """Whether another node is to execute a turn again: there is a task, and the journal has what led to it."""
+        writer, parts = turn.writer, self.parts
+        if not parts.journal.keeps_records or writer.projection is None or not writer.projection.is_whole:
+            return False
+        task, message = writer.projection.to_task(), turn.started.request.message
+        return policy_for(parts.settings, parts.after_crash, task, message, turn.started.attempt) == 'rerun'
 
     def withdraw(self, turn: Turn) -> bool:
         """Drops a turn that waits for room, if nothing of it is recorded; returns whether it did.

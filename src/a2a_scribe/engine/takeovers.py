@@ -12,7 +12,7 @@ from enum import Enum
 
 from a2a_scribe.core.records import TURN_STARTED, TurnEnded, TurnStarted, decode_turn_started, encode, shown_event
 from a2a_scribe.core.statuses import TurnFacts, change_status, recovery_metadata
-from a2a_scribe.engine.orders import CrashedTurn
+from a2a_scribe.engine.crashes import policy_for
 from a2a_scribe.engine.session import STOPPED_TEXT, Session
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
@@ -81,16 +81,8 @@ def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None) -> _Plan
         return _Plan.RELEASE if row.open_turn is None else _Plan.FAIL
     if turn.asked:
         return _Plan.PARK
-    if row.attempt >= parts.settings.crash_attempts:
-        return _Plan.FAIL
-    policy = parts.settings.after_crash
-    if parts.after_crash is not None:
-        crashed = CrashedTurn(stored.projection.to_task(), turn.started.request.message, row.attempt)
-        try:
-            policy = parts.after_crash(crashed)
-        except Exception:
-            logger.exception('after_crash raised for task %s: the task fails', row.task_id)
-            policy = 'fail'
+    task, message = stored.projection.to_task(), turn.started.request.message
+    policy = policy_for(parts.settings, parts.after_crash, task, message, row.attempt)
     return _Plan.RERUN if policy == 'rerun' else _Plan.FAIL
 
 
