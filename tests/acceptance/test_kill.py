@@ -24,7 +24,7 @@ from tests.support.cutting import CuttingProxy, cutting
 from tests.support.proxy import wait_for_seconds
 from tests.support.streaming import JSON_RPC, chunk_of, connected, http_client, request, serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1_800)]
+pytestmark = pytest.mark.anyio
 
 IS_FULL = bool(os.environ.get('SCRIBE_FULL'))
 TASKS = 1_000 if IS_FULL else 80

@@ -22,7 +22,7 @@ from a2a_scribe.protocol.states import COMPLETED, FAILED, TERMINAL
 from tests.support.proxy import wait_for_seconds
 from tests.support.streaming import JSON_RPC, ServerProcess, chunk_of, connected, http_client, request, serving
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(1_800)]
+pytestmark = pytest.mark.anyio
 
 ROUNDS = 100 if os.environ.get('SCRIBE_FULL') else 3
 TOO_LONG = 60.0
