@@ -220,6 +220,25 @@ async def test_an_answer_that_was_being_worked_on_does_not_look_like_a_question(
         answering.cancel()
 
 
+async def test_an_answer_that_was_being_worked_on_for_the_second_time_is_no_question_either() -> None:
+    settings = Settings(after_crash='rerun', crash_attempts=2, journal_patience=3600.0)
+    asking = ScriptedAgent([emit(task(), status(INPUT_REQUIRED, text='which?'))], [wait('gate')])
+    async with (
+        two_nodes(asking, ScriptedAgent([wait('gate')]), settings) as (dead, second),
+        running(
+            stuck_agent(), journal=TroubledJournal(second.memory), clock=second.clock, settings=settings, checked=False
+        ) as third,
+    ):
+        parked = await dead.send()
+        answering = dead.begin('this one', task_id=parked.id)
+        await settle()
+        await die(dead, second)
+        await die(second, third)
+        assert (await third.get(parked.id)).status.state == FAILED
+        assert (await third.kinds(parked.id)).count('turn_started') == 3
+        answering.cancel()
+
+
 async def test_a_cancel_that_died_gives_the_task_back() -> None:
     agent = ScriptedAgent([emit(task(), status(INPUT_REQUIRED))], on_cancel=[wait('gate')])
     other = ScriptedAgent([emit(status(COMPLETED))])

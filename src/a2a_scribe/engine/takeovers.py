@@ -19,7 +19,7 @@ from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
 from a2a_scribe.journal.port import Caller, Claimed, StoredTask, TakeOver, TaskRow, WriteResult
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED
-from a2a_scribe.protocol.types import Message, TaskStatusUpdateEvent
+from a2a_scribe.protocol.types import Message, Task, TaskStatus, TaskStatusUpdateEvent
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ async def _take_over(session: Session, row: TaskRow) -> bool:
     stored = await session.parts.journal.read_task(row.task_id, caller)
     if stored is None or stored.row != row or session.registry.get(row.task_id) is not None or row.node is None:
         return False
-    turn = await _open_turn(session, row)
+    turn = await _open_turn(session, row) if _depends_on_turn(session, row) else None
     plan = _plan(session, stored, turn)
     start = None
     if plan is _Plan.RERUN and turn is not None:
@@ -73,6 +73,12 @@ async def _take_over(session: Session, row: TaskRow) -> bool:
         logger.error('Task %s of a dead node cannot be taken over: %s', row.task_id, error)  # noqa: TRY400
         return False
     return isinstance(result, Claimed)
+
+
+def _depends_on_turn(session: Session, row: TaskRow) -> bool:
+    """Whether the records of a task have to be read to know what becomes of it."""
+    may_run_again = session.parts.after_crash is not None or session.parts.settings.after_crash == 'rerun'
+    return row.open_turn is not None and (may_run_again or row.state in INTERRUPTED)
 
 
 def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None) -> _Plan:
@@ -87,10 +93,12 @@ def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None) -> _Plan
 
 
 async def _open_turn(session: Session, row: TaskRow) -> _OpenTurn | None:
-    """Finds the newest start of the turn that is open, and whether it has asked for input since."""
-    if row.open_turn is None:
-        return None
+    """Finds the newest start of the turn that is open, and whether it has asked for input since.
+
+    A status that says what the one before it said is no question: it came to carry metadata.
+    """
     found: TurnStarted | None = None
+    status: TaskStatus | None = None
     asked = False
     after = row.first - 1
     while after < row.seq:
@@ -99,12 +107,18 @@ async def _open_turn(session: Session, row: TaskRow) -> _OpenTurn | None:
             if record.kind == TURN_STARTED:
                 started = decode_turn_started(record.body)
                 found, asked = (started if started.turn_id == row.open_turn else None), False
-            elif isinstance(event := shown_event(record), TaskStatusUpdateEvent):
-                asked = event.status.state in INTERRUPTED
+                status = None if status is None else TaskStatus(state=status.state)  # its message is history now
+            elif isinstance(event := shown_event(record), TaskStatusUpdateEvent | Task):
+                asked = event.status.state in INTERRUPTED and (asked or not _says_the_same(status, event.status))
+                status = event.status
         if not records:
             break
         after = records[-1].seq
     return None if found is None else _OpenTurn(found, asked)
+
+
+def _says_the_same(before: TaskStatus | None, status: TaskStatus) -> bool:
+    return before is not None and (before.state, before.message) == (status.state, status.message)
 
 
 class _Settling:
