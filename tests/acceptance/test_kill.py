@@ -27,8 +27,8 @@ from tests.support.streaming import JSON_RPC, chunk_of, connected, http_client, 
 pytestmark = pytest.mark.anyio
 
 IS_FULL = bool(os.environ.get('SCRIBE_FULL'))
-TASKS = 1_000 if IS_FULL else 80
-KILLS = 50 if IS_FULL else 5
+TASKS = 1_000 if IS_FULL else 60
+KILLS = 50 if IS_FULL else 4
 CLIENTS = 24
 TOO_LONG = 1_500 if IS_FULL else 120
 OFTEN = Backoff(most=0.3)

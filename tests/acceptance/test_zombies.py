@@ -24,7 +24,7 @@ from tests.support.streaming import JSON_RPC, ServerProcess, chunk_of, connected
 
 pytestmark = pytest.mark.anyio
 
-ROUNDS = 100 if os.environ.get('SCRIBE_FULL') else 3
+ROUNDS = 100 if os.environ.get('SCRIBE_FULL') else 2
 TOO_LONG = 60.0
 """Seconds for one round."""
 LEASE = 1.2

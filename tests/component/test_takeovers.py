@@ -12,6 +12,7 @@ from a2a_scribe.core.statuses import RECOVERY
 from a2a_scribe.engine.contexts import RERUN, Rerun
 from a2a_scribe.engine.orders import CrashedTurn
 from a2a_scribe.journal.memory import MemoryJournal
+from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING
 from a2a_scribe.settings import CrashPolicy
 from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
@@ -249,6 +250,26 @@ async def test_a_cancel_that_died_gives_the_task_back() -> None:
         await die(dead, heir)
         assert (await heir.send('yes', task_id=parked.id)).status.state == COMPLETED
         cancelling.cancel()
+
+
+async def test_a_task_that_cannot_be_read_does_not_keep_others_from_being_taken_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
+        poisoned, sound = await dead.begin_task(), await dead.begin_task()
+        read = heir.memory.read_task
+
+        async def read_task(task_id: str, caller: Caller) -> StoredTask | None:
+            if task_id == poisoned.id:
+                raise ValueError('poisoned')
+            return await read(task_id, caller)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(heir.memory, 'read_task', read_task)
+            await die(dead, heir)
+            assert (await heir.get(sound.id)).status.state == FAILED
+        await live(heir, 3)
+        assert (await heir.get(poisoned.id)).status.state == FAILED
 
 
 async def test_an_outage_of_the_journal_kills_nobody() -> None:

@@ -15,7 +15,7 @@ from a2a_scribe.core.statuses import TurnFacts, change_status, recovery_metadata
 from a2a_scribe.engine.crashes import policy_for
 from a2a_scribe.engine.session import STOPPED_TEXT, Session
 from a2a_scribe.engine.writer import Writer
-from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
+from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
 from a2a_scribe.journal.port import Caller, Claimed, StoredTask, TakeOver, TaskRow, WriteResult
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED
@@ -57,6 +57,16 @@ async def take_over(session: Session, rows: Sequence[TaskRow]) -> int:
 
 
 async def _take_over(session: Session, row: TaskRow) -> bool:
+    try:
+        return await _claim(session, row)
+    except JournalUnavailableError:
+        raise
+    except Exception:  # one task that cannot be read must not keep the server from all others
+        logger.exception('Task %s of a dead node cannot be taken over', row.task_id)
+        return False
+
+
+async def _claim(session: Session, row: TaskRow) -> bool:
     caller = Caller(row.scope)
     stored = await session.parts.journal.read_task(row.task_id, caller)
     if stored is None or stored.row != row or session.registry.get(row.task_id) is not None or row.node is None:
@@ -67,11 +77,7 @@ async def _take_over(session: Session, row: TaskRow) -> bool:
     if plan is _Plan.RERUN and turn is not None:
         _, start = encode(TurnStarted(turn.started.turn_id, turn.started.caller, turn.started.request, row.attempt + 1))
     settle = _Settling(session, stored, caller, plan, start)
-    try:
-        result = await session.commits.write(TakeOver(row.task_id, caller, row.node, row.epoch, start), settle)
-    except JournalRefusedError as error:
-        logger.error('Task %s of a dead node cannot be taken over: %s', row.task_id, error)  # noqa: TRY400
-        return False
+    result = await session.commits.write(TakeOver(row.task_id, caller, row.node, row.epoch, start), settle)
     return isinstance(result, Claimed)
 
 
