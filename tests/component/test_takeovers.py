@@ -216,6 +216,21 @@ async def test_a_turn_that_had_asked_for_input_leaves_its_task_parked() -> None:
         assert (await heir.send('yes', task_id=parked.id)).status.state == COMPLETED
 
 
+@pytest.mark.parametrize('policy', ['fail', 'rerun'])
+@pytest.mark.parametrize('attempts', [1, 3])
+async def test_a_task_that_had_ended_stays_as_it_is(policy: CrashPolicy, attempts: int) -> None:
+    """Whatever its executor was still doing."""
+    settings = Settings(after_crash=policy, crash_attempts=attempts, journal_patience=3600.0)
+    agent, other = ScriptedAgent([emit(task(), status(COMPLETED)), wait('gate')]), stuck_agent()
+    async with two_nodes(agent, other, settings) as (dead, heir):
+        ended = await dead.send()
+        await die(dead, heir)
+        assert (await heir.get(ended.id)).status.state == COMPLETED
+        assert (await heir.kinds(ended.id))[-2:] == ['status', 'turn_ended']
+        assert heir.engine.live_tasks == 0
+        assert not other.contexts
+
+
 async def test_an_answer_that_was_being_worked_on_does_not_look_like_a_question() -> None:
     agent = ScriptedAgent([emit(task(), status(INPUT_REQUIRED))], [wait('gate')])
     async with two_nodes(agent, stuck_agent()) as (dead, heir):

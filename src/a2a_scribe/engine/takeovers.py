@@ -18,7 +18,7 @@ from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
 from a2a_scribe.journal.port import Caller, Claimed, StoredTask, TakeOver, TaskRow, WriteResult
-from a2a_scribe.protocol.states import FAILED, INTERRUPTED
+from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Message, TaskStatusUpdateEvent
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ class _Plan(Enum):
     """No turn was open."""
     PARK = 'parked'
     """Its turn had asked for input already, and the client can answer."""
+    LEAVE = 'left as it had ended'
+    """Its turn had not ended yet, but whatever it did is over."""
     FAIL = 'failed'
     RERUN = 'run again'
 
@@ -77,8 +79,12 @@ async def _take_over(session: Session, row: TaskRow) -> bool:
 
 def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None) -> _Plan:
     row, parts = stored.row, session.parts
+    if row.open_turn is None:
+        return _Plan.RELEASE
+    if row.state in TERMINAL:
+        return _Plan.LEAVE
     if turn is None:
-        return _Plan.RELEASE if row.open_turn is None else _Plan.FAIL
+        return _Plan.FAIL
     if turn.asked:
         return _Plan.PARK
     if row.attempt >= parts.settings.crash_attempts:
