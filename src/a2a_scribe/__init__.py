@@ -3,7 +3,9 @@
 The familiar names of `a2a-sdk` are here with the same interfaces, so an agent moves over by changing an import.
 """
 
+from a2a_scribe.engine.contexts import Rerun, rerun_of
 from a2a_scribe.engine.deadlines import Deadlines
+from a2a_scribe.engine.orders import CrashedTurn
 from a2a_scribe.errors import (
     JournalRefusedError,
     JournalUnavailableError,
@@ -19,12 +21,14 @@ from a2a_scribe.transport.routes import create_agent_card_routes, create_jsonrpc
 from a2a_scribe.version import __version__
 
 __all__ = [
+    'CrashedTurn',
     'DatabaseTaskStore',
     'Deadlines',
     'DefaultRequestHandler',
     'InMemoryTaskStore',
     'JournalRefusedError',
     'JournalUnavailableError',
+    'Rerun',
     'ScribeError',
     'Settings',
     'SettingsError',
@@ -34,6 +38,7 @@ __all__ = [
     'create_app',
     'create_jsonrpc_routes',
     'create_rest_routes',
+    'rerun_of',
     'serve',
     'serve_grpc',
 ]

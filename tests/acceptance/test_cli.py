@@ -122,6 +122,9 @@ def write(path: Path, program: str) -> Path:
 # serve
 
 
+GRPC_LINE = re.compile(r'a2a-scribe: and over gRPC at 127\.0\.0\.1:\d+\n')
+
+
 def start(folder: Path, command: Sequence[str], env: Mapping[str, str] | None = None) -> 'subprocess.Popen[str]':
     """A process that is read while it runs."""
     return subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -135,6 +138,8 @@ def serving(folder: Path, *arguments: str) -> Iterator[str]:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert re.fullmatch(r'a2a-scribe: serving .+ at http://\S+\n', line), process.communicate()[1]
+        if '--grpc-port' in arguments:
+            assert GRPC_LINE.fullmatch(process.stdout.readline())
         yield line.split()[-1]
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=TOO_LONG) == ('', '')
@@ -227,7 +232,7 @@ def test_serve_says_where_grpc_is_and_keeps_it_out_of_the_card(folder: Path) -> 
     with start(folder, (*A2A_SCRIBE, 'serve', 'agent:Upper', '--port', '0', '--grpc-port', '0')) as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
-        assert re.fullmatch(r'a2a-scribe: and over gRPC at 127\.0\.0\.1:\d+\n', process.stdout.readline())
+        assert GRPC_LINE.fullmatch(process.stdout.readline())
         card = httpx.get(f'{url}/.well-known/agent-card.json').json()
         assert [each['protocolBinding'] for each in card['supportedInterfaces']] == ['JSONRPC', 'HTTP+JSON']
         process.send_signal(signal.SIGTERM)

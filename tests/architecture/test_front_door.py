@@ -8,12 +8,14 @@ from tests.architecture.source import PACKAGE
 from tests.architecture.test_layers import SOURCE
 
 NAMES = [
+    'CrashedTurn',
     'DatabaseTaskStore',
     'Deadlines',
     'DefaultRequestHandler',
     'InMemoryTaskStore',
     'JournalRefusedError',
     'JournalUnavailableError',
+    'Rerun',
     'ScribeError',
     'Settings',
     'SettingsError',
@@ -23,6 +25,7 @@ NAMES = [
     'create_app',
     'create_jsonrpc_routes',
     'create_rest_routes',
+    'rerun_of',
     'serve',
     'serve_grpc',
 ]

@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from a2a.server.events import Event
 from a2a.utils.errors import InternalError, UnsupportedOperationError
+from google.protobuf.json_format import MessageToDict
 
-from a2a_scribe import Settings
+from a2a_scribe import CrashedTurn, Rerun, Settings, rerun_of
 from a2a_scribe.core.statuses import RECOVERY
-from a2a_scribe.engine.contexts import RERUN, Rerun
-from a2a_scribe.engine.orders import CrashedTurn
 from a2a_scribe.journal.memory import MemoryJournal
 from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING
@@ -58,6 +58,12 @@ async def live(site: Site, seconds: int) -> None:
         await site.advance(1.0)
 
 
+def recovery_of(shown: Event) -> dict[str, Any]:
+    """What an event or a task says of the take-over."""
+    found: dict[str, Any] = MessageToDict(shown.metadata)[RECOVERY]
+    return found
+
+
 async def test_the_task_of_a_dead_node_fails_and_says_why() -> None:
     async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
         begun = await dead.begin_task()
@@ -68,9 +74,9 @@ async def test_the_task_of_a_dead_node_fails_and_says_why() -> None:
         ended = await heir.get(begun.id)
         assert ended.status.state == FAILED
         assert text_of(ended.status.message) == 'The server stopped while the agent was working.'
-        assert dict(ended.metadata[RECOVERY]) == {'reason': 'crash', 'attempt': 1}
+        assert recovery_of(ended) == {'reason': 'crash', 'attempt': 1}
         assert [part.text for part in ended.artifacts[0].parts] == ['one']
-        assert events[-1].metadata[RECOVERY]['attempt'] == 1  # type: ignore[union-attr]
+        assert recovery_of(events[-1]) == {'reason': 'crash', 'attempt': 1}
         assert (await heir.kinds(begun.id))[-2:] == ['status', 'turn_ended']
         assert 'died' in await heir.notes(begun.id)
         assert heir.engine.live_tasks == 0
@@ -103,8 +109,10 @@ async def test_a_zombie_records_nothing_and_serves_on_under_a_new_id() -> None:
 async def test_a_message_is_executed_again_if_the_policy_says_so() -> None:
     again = ScriptedAgent([emit(artifact('more', append=True), status(COMPLETED))])
     settings = Settings(after_crash='rerun', journal_patience=3600.0)
-    async with two_nodes(stuck_agent(), again, settings) as (dead, heir):
+    first = stuck_agent()
+    async with two_nodes(first, again, settings) as (dead, heir):
         begun = await dead.begin_task('do it')
+        assert rerun_of(first.contexts[0]) is None
         stream = heir.subscribe(begun.id)
         await until(lambda: stream.events)
         await die(dead, heir)
@@ -117,9 +125,8 @@ async def test_a_message_is_executed_again_if_the_policy_says_so() -> None:
         assert context.get_user_input() == 'do it'
         assert context.current_task is not None
         assert context.current_task.status.state == WORKING
-        assert context.call_context is not None
-        assert context.call_context.state[RERUN] == Rerun(2, 5)
-        assert [each.metadata[RECOVERY]['attempt'] for each in stream.events if RECOVERY in each.metadata] == [1]
+        assert rerun_of(context) == Rerun(2, 5)
+        assert [recovery_of(each)['attempt'] for each in stream.events if RECOVERY in each.metadata] == [1]
         assert context.call_context.user.user_name == 'ada'
 
 
@@ -208,6 +215,21 @@ async def test_a_turn_that_had_asked_for_input_leaves_its_task_parked() -> None:
         assert (await heir.get(parked.id)).status.state == INPUT_REQUIRED
         assert (await heir.kinds(parked.id))[-1] == 'turn_ended'
         assert (await heir.send('yes', task_id=parked.id)).status.state == COMPLETED
+
+
+@pytest.mark.parametrize('policy', ['fail', 'rerun'])
+@pytest.mark.parametrize('attempts', [1, 3])
+async def test_a_task_that_had_ended_stays_as_it_is(policy: CrashPolicy, attempts: int) -> None:
+    """Whatever its executor was still doing."""
+    settings = Settings(after_crash=policy, crash_attempts=attempts, journal_patience=3600.0)
+    agent, other = ScriptedAgent([emit(task(), status(COMPLETED)), wait('gate')]), stuck_agent()
+    async with two_nodes(agent, other, settings) as (dead, heir):
+        ended = await dead.send()
+        await die(dead, heir)
+        assert (await heir.get(ended.id)).status.state == COMPLETED
+        assert (await heir.kinds(ended.id))[-2:] == ['status', 'turn_ended']
+        assert heir.engine.live_tasks == 0
+        assert not other.contexts
 
 
 async def test_an_answer_that_was_being_worked_on_does_not_look_like_a_question() -> None:

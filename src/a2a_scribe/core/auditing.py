@@ -289,10 +289,10 @@ def audit_records(task_id: str, records: Iterable[Record]) -> list[Violation]:
     return audit.finish()
 
 
-def audit_claim(row: RowLike, waiting: int, owner: str | None) -> list[Violation]:
+def audit_claim(row: RowLike, waiting: int, owner: str | None, *, is_gone: bool = False) -> list[Violation]:
     """Checks who works on a task: `waiting` messages are in its inbox, and its node is in the state `owner`.
 
-    `owner` is `None` if the journal does not know the node.
+    `owner` is `None` if the journal does not know the node; `is_gone` says that its process is known to have ended.
     """
     found: list[Violation] = []
 
@@ -307,6 +307,8 @@ def audit_claim(row: RowLike, waiting: int, owner: str | None) -> list[Violation
         report(Rule.OWNER, f'turn {row.open_turn} is open and belongs to nobody')
     if row.node is not None and owner in (None, 'dead'):
         report(Rule.OWNER, f'node {row.node} is {owner or "unknown"}')
+    elif row.node is not None and is_gone:
+        report(Rule.GONE, f'owned by node {row.node}, whose process is gone')
     return found
 
 

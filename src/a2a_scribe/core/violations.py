@@ -42,13 +42,15 @@ class Rule(StrEnum):
     """A message waits for a turn that will never end."""
     OWNER = 'owner'
     """The task is owned by nobody who could work on it."""
+    GONE = 'gone'
+    """The task is owned by a node whose process has ended, which nobody has noticed yet: a warning."""
     STRAY = 'stray'
     """Something belongs to a task that is not there."""
 
 
-WARNINGS: Final = frozenset({Rule.UNKNOWN})
+WARNINGS: Final = frozenset({Rule.UNKNOWN, Rule.GONE})
 
-MOVING: Final = frozenset({Rule.BEYOND, Rule.INBOX, Rule.OWNER})
+MOVING: Final = frozenset({Rule.BEYOND, Rule.INBOX, Rule.OWNER, Rule.GONE})
 """Rules that seem broken when a task moves on between two looks at it."""
 
 

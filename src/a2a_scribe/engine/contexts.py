@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from a2a.auth.user import User
+from a2a.server.agent_execution import RequestContext
 from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.records import CallerRecord
@@ -25,6 +26,12 @@ class Rerun:
     last_seq: int
     """The last record of the task when this attempt began; `current_task` shows all up to it."""
     reason: str = 'crash'
+
+
+def rerun_of(context: RequestContext) -> Rerun | None:
+    """Returns what an executor has to know if it executes a message once more; `None` at the first time."""
+    found = context.call_context.state.get(RERUN)
+    return found if isinstance(found, Rerun) else None
 
 
 class RecordedUser(User):

@@ -162,6 +162,8 @@ class Session:
         writer, parts = turn.writer, self.parts
         if not parts.journal.keeps_records or writer.projection is None or not writer.projection.is_whole:
             return False
+        if writer.projection.state in TERMINAL:
+            return False
         task, message = writer.projection.to_task(), turn.started.request.message
         return policy_for(parts.settings, parts.after_crash, task, message, turn.started.attempt) == 'rerun'
 

@@ -18,7 +18,7 @@ from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
 from a2a_scribe.journal.port import Caller, Claimed, StoredTask, TakeOver, TaskRow, WriteResult
-from a2a_scribe.protocol.states import FAILED, INTERRUPTED
+from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Message, Task, TaskStatus, TaskStatusUpdateEvent
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,8 @@ class _Plan(Enum):
     """No turn was open."""
     PARK = 'parked'
     """Its turn had asked for input already, and the client can answer."""
+    LEAVE = 'left as it had ended'
+    """Its turn had not ended yet, but whatever it did is over."""
     FAIL = 'failed'
     RERUN = 'run again'
 
@@ -84,13 +86,18 @@ async def _claim(session: Session, row: TaskRow) -> bool:
 def _depends_on_turn(session: Session, row: TaskRow) -> bool:
     """Whether the records of a task have to be read to know what becomes of it."""
     may_run_again = session.parts.after_crash is not None or session.parts.settings.after_crash == 'rerun'
-    return row.open_turn is not None and (may_run_again or row.state in INTERRUPTED)
+    is_open = row.open_turn is not None and row.state not in TERMINAL
+    return is_open and (may_run_again or row.state in INTERRUPTED)
 
 
 def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None) -> _Plan:
     row, parts = stored.row, session.parts
+    if row.open_turn is None:
+        return _Plan.RELEASE
+    if row.state in TERMINAL:
+        return _Plan.LEAVE
     if turn is None:
-        return _Plan.RELEASE if row.open_turn is None else _Plan.FAIL
+        return _Plan.FAIL
     if turn.asked:
         return _Plan.PARK
     task, message = stored.projection.to_task(), turn.started.request.message

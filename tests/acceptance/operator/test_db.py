@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from a2a_scribe.cluster.locks import CAN_LOCK, NodeLocks
 from a2a_scribe.core.records import Record
 from a2a_scribe.core.violations import Rule
 from a2a_scribe.journal.sql.checking import check_task
 from a2a_scribe.journal.sql.inspecting import Inspector, TaskLook
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.protocol.states import COMPLETED, WORKING
+from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.contract.scenes import outside
 from a2a_scribe.testing.journal_driver import ALICE, EPOCH, ScriptedNode, ScriptedTask
 from tests.acceptance.operator.kit import bury, command, execute, fill, on
@@ -97,6 +99,26 @@ def test_violations_are_told_on_every_database(url: str) -> None:
         'violation: task done: stray: the table of records knows the task, which is not there',
         '3 tasks, 3 violations',
     ]
+
+
+@pytest.mark.skipif(not CAN_LOCK, reason='nothing tells of processes')
+def test_a_task_whose_process_is_gone_is_a_warning(sqlite_url: str) -> None:
+    """Its node has left a lock that nobody holds; one without a lock may live."""
+    on(sqlite_url, fill)
+    assert command('db', 'check', sqlite_url).stdout == '4 tasks, 0 violations\n'
+    directory = Path(f'{sqlite_url.partition("///")[2]}-nodes')
+    directory.mkdir()
+    (directory / 'node').touch()
+    done = command('db', 'check', sqlite_url)
+    assert done.code == 0
+    assert done.stdout.splitlines() == [
+        'warning: task working: gone: owned by node node, whose process is gone',
+        '4 tasks, 0 violations, 1 warning',
+    ]
+    locks = NodeLocks(directory)
+    locks.take(NodeId('node'))
+    assert command('db', 'check', sqlite_url).stdout == '4 tasks, 0 violations\n'
+    locks.drop(NodeId('node'))
 
 
 def test_what_a_newer_version_wrote_is_a_warning(url: str) -> None:

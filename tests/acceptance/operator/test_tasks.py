@@ -1,10 +1,11 @@
 """`a2a-scribe tasks`: what an operator sees of tasks, and does to them."""
 
 import asyncio
+import itertools
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from a2a_scribe.cli.operator.databases import Place, Site
 from a2a_scribe.cli.operator.ending import Manner, cancellation, end_task, failure
 from a2a_scribe.cli.operator.output import time_text
 from a2a_scribe.clock import SystemClock
+from a2a_scribe.cluster.locks import CAN_LOCK
 from a2a_scribe.errors import JournalUnavailableError, NodeFencedError
-from a2a_scribe.journal.port import Group, NodeRow
+from a2a_scribe.journal.port import Group, LivingNode, NodeRow
 from a2a_scribe.journal.sql.inspecting import Inspector
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, WORKING
-from a2a_scribe.protocol.types import NodeId, TaskState
+from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.testing.contract.scenes import outside
 from a2a_scribe.testing.journal_driver import ALICE, EPOCH, ScriptedNode, ScriptedTask
 from tests.acceptance.operator.kit import BOB, bury, command, execute, fill, finished, on, query
@@ -289,17 +291,17 @@ def test_an_ended_task_stays_as_it_is(url: str) -> None:
     assert query(url, 'SELECT * FROM scribe_tasks ORDER BY id') == before
 
 
-class LivingInspector(Inspector):
-    """Lets a node write before each look at it."""
+def lives(numbers: Iterator[int]) -> Callable[..., Any]:
+    """The look at the nodes, before which one of them writes."""
+    look = SqlJournal.living_nodes
 
-    async def node(self, node_id: str) -> Any:
-        journal = SqlJournal(self.engine)
-        node = ScriptedNode(journal, 'node')
-        node.number = next(number for number in self.numbers)
+    async def after_a_write(self: SqlJournal, agent: str) -> list[LivingNode]:
+        node = ScriptedNode(self, 'node')
+        node.number = next(numbers)
         await node.commit()
-        return await super().node(node_id)
+        return await look(self, agent)
 
-    numbers = iter(range(100, 1000))
+    return after_a_write
 
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,7 +310,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_task_that_a_living_node_works_on_is_left_alone(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(monkeypatch)
-    monkeypatch.setattr('a2a_scribe.cli.operator.databases.Inspector', LivingInspector)
+    monkeypatch.setattr(SqlJournal, 'living_nodes', lives(itertools.count(100)))
     for action in ('cancel', 'fail'):
         done = command('tasks', action, '--yes', url, 'working')
         assert (done.code, done.stdout) == (1, '')
@@ -387,6 +389,31 @@ def test_a_command_that_breaks_off_leaves_its_task_to_others(url: str, monkeypat
     assert command('db', 'check', url).code == 0
 
 
+def test_a_command_that_is_killed_is_found_dead_by_the_servers(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a node of the task's agent, and its lock is free as soon as its process is gone."""
+    found: list[LivingNode] = []
+
+    async def die(self: object, row: object, ending: object) -> None:
+        raise JournalUnavailableError('killed here')
+
+    async def see(journal: SqlJournal) -> None:
+        found.extend(node for node in await journal.living_nodes('agent') if node.node_id != 'node')
+
+    async def leave(self: object) -> None:
+        """What a process that was killed does."""
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ending.OperatorNode, 'end', die)
+        patch.setattr(ending.OperatorNode, '_leave', leave)
+        assert command('tasks', 'fail', url, 'parked').code == 2
+    on(url, see)
+    ((node_id, owns),) = [(node.node_id, node.owns) for node in found]
+    assert owns
+    if url.startswith('sqlite') and CAN_LOCK:
+        directory = Path(f'{url.partition("///")[2]}-nodes')
+        assert [file.name for file in directory.iterdir()] == [node_id]
+
+
 def moving(work: Callable[[SqlJournal], Any]) -> Callable[..., Any]:
     """The command's registration, during which somebody else is faster."""
     register = SqlJournal.register
@@ -434,13 +461,15 @@ def test_only_a_dead_nodes_tasks_can_be_taken(url: str) -> None:
     async def run() -> None:
         engine = create_async_engine(url)
         site = Site(engine, Inspector(engine), SqlJournal(engine))
-        node = ending.OperatorNode(site, 'scribe_', SystemClock())
+        node = ending.OperatorNode(site, 'agent', SystemClock())
         look = await site.inspector.look_at('working')
         assert look is not None
-        assert await node.take(look.row) is None
-        assert not await node.taker.declare_dead(NodeId('node'), seen=1)
-        assert await node.taker.declare_dead(NodeId('node'), seen=look.owner.commit_no if look.owner else 0)
-        assert await node.take(replace(look.row, seq=look.row.seq - 1)) is None
+        assert look.owner is not None
+        async with node.registered():
+            assert await node.take(look.row) is None
+            assert not await node.bury(replace(look.owner, commit_no=1))
+            assert await node.bury(look.owner)
+            assert await node.take(replace(look.row, epoch=look.row.epoch - 1)) is None
         await engine.dispose()
 
     asyncio.run(run())
@@ -464,7 +493,9 @@ def test_a_process_is_asked_for_its_life_before_its_task_is_ended(url: str) -> N
         finally:
             process.kill()
     assert command('db', 'check', url).code == 0
-    assert command('tasks', 'fail', '--yes', '--lease', '1', url, task_id).stdout == f'task {task_id} is failed\n'
+    ended = command('tasks', 'fail', '--yes', '--lease', '1', url, task_id)
+    assert ended.stdout == f'task {task_id} is failed\n'
+    assert ('whether it lives' in ended.stderr) is not (url.startswith('sqlite') and CAN_LOCK), 'a lock tells at once'
     assert task_rows(url)[task_id] == (FAILED, None, None)
     assert (node_id, 'dead') in nodes(url)
     assert command('db', 'check', url).code == 0

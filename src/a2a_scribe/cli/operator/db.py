@@ -15,6 +15,7 @@ from a2a_scribe.cli.operator.output import (
     size_text,
     state_text,
 )
+from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.core.violations import Violation
 from a2a_scribe.journal.sql.checking import check_strays, checked_tasks
 
@@ -23,7 +24,7 @@ async def check(place: Place, *, as_json: bool) -> int:
     """Checks every invariant, and prints each violation as it is found."""
     tasks = violations = warnings = 0
     async with opened(place) as site:
-        async for found in checked_tasks(site.inspector):
+        async for found in checked_tasks(site.inspector, NodeLocks(site.journal.lock_directory).is_free):
             tasks += 1
             _show(found, as_json=as_json)
             warnings += sum(each.is_warning for each in found)

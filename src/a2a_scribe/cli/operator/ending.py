@@ -1,8 +1,9 @@
 """`a2a-scribe tasks cancel` and `fail`: ends a task on which no living process works.
 
-The command is a node of its own for as long as it takes: it claims the task, or takes it from a node that is dead, and
-writes the terminal state. A node is dead if it was declared so, or if its commit number stands still while the
-command's own commits go through, for as long as the lease.
+The command is a node of the task's agent for as long as it takes: it claims the task, or takes it from a node that is
+dead, and writes the terminal state. A node is dead if it was declared so, if its lock file is free, or if its commit
+number stands still while the command's own commits go through, for as long as the lease. Should the command itself be
+killed, the servers find it dead in the same ways.
 """
 
 import asyncio
@@ -16,14 +17,15 @@ from a2a_scribe.cli.operator.databases import DONE, FOUND, Place, Site, complain
 from a2a_scribe.cli.operator.output import print_json, state_text
 from a2a_scribe.cli.operator.rows import no_task
 from a2a_scribe.clock import Clock, SystemClock
+from a2a_scribe.cluster.lease import Lease
+from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
 from a2a_scribe.core.records import Change, Outcome, Record, TurnEnded, encode
 from a2a_scribe.core.statuses import TurnFacts, change_status
 from a2a_scribe.ids import UuidSource
-from a2a_scribe.journal.port import OPERATOR, Append, Claim, Claimed, Group, TaskRow
+from a2a_scribe.journal.port import OPERATOR, Append, Claim, Claimed, Group, LivingNode, TakeOver, TaskRow
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.journal.sql.inspecting import NodeInfo, TaskLook
-from a2a_scribe.journal.sql.taking import Taker
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, TaskState
 
@@ -71,12 +73,12 @@ def cancellation(text: str) -> Ending:
 class OperatorNode:
     """The command as a node."""
 
-    def __init__(self, site: Site, prefix: str, clock: Clock) -> None:
-        """Makes up a new id."""
+    def __init__(self, site: Site, agent: str, clock: Clock) -> None:
+        """Makes up a new id; the servers of `agent` look after it as after each other."""
         self.site = site
-        self.taker = Taker(site.engine, prefix=prefix)
         self.clock = clock
-        self._node = Node('', 'a2a-scribe tasks', IDS, clock)
+        self._locks = NodeLocks(site.journal.lock_directory)
+        self._node = Node(agent, 'a2a-scribe tasks', IDS, clock)
 
     @property
     def node_id(self) -> NodeId:
@@ -89,37 +91,57 @@ class OperatorNode:
 
     @asynccontextmanager
     async def registered(self) -> AsyncIterator[None]:
-        """Is a node for a while, and leaves nothing behind."""
+        """Is a node for a while, and leaves nothing behind; a task that it still owns is left to others."""
+        self._locks.take(self.node_id)
         await self.site.journal.register(self._node.row)
         try:
             yield
         finally:
-            await self.taker.retire(self.node_id)
+            await self._leave()
 
-    async def is_silent(self, node: NodeInfo, lease: float) -> bool:
+    async def _leave(self) -> None:
+        await self.site.journal.retire(self.node_id)
+        left = await self._living(self.node_id, self._node.row.agent)
+        if left is None or await self.site.journal.declare_dead(self.node_id, left.number):
+            self._locks.drop(self.node_id)
+
+    async def _living(self, node_id: NodeId, agent: str) -> LivingNode | None:
+        nodes = await self.site.journal.living_nodes(agent)
+        return next((each for each in nodes if each.node_id == node_id), None)
+
+    def is_gone(self, node: NodeInfo) -> bool:
+        """Whether a node's process has ended, as far as its lock file tells."""
+        return self._locks.is_free(node.node_id)
+
+    async def is_silent(self, node: NodeInfo, seconds: float) -> bool:
         """Whether a node does not write for as long as the lease, while this one does."""
-        began = before = self.clock.monotonic()
+        lease = Lease(seconds, LONG)
         while True:
             await self.site.journal.commit(self.group())
-            found = await self.site.inspector.node(node.node_id)
-            now = self.clock.monotonic()
-            if found is None or found.state == 'dead':
+            found = await self._living(node.node_id, node.agent)
+            if found is None:
                 return True
-            if found.commit_no != node.commit_no:
+            if found.number != node.commit_no:
                 return False
-            if now - before > LONG:
-                began = now
-            if now - began >= lease:
+            if lease.look([found], self.clock.monotonic(), undisturbed=True):
                 return True
-            before = now
             await asyncio.sleep(PAUSE)
+
+    async def bury(self, node: NodeInfo) -> bool:
+        """Declares a node dead that has not written since it was looked at; returns whether it is dead."""
+        await self.site.journal.declare_dead(node.node_id, node.commit_no)
+        if await self._living(node.node_id, node.agent) is not None:
+            return False
+        self._locks.clear(node.node_id)
+        return True
 
     async def take(self, row: TaskRow) -> TaskRow | None:
         """Makes a task this node's, one that nobody owns or that a dead node does; `None` if it has moved on."""
-        if row.node is not None:
-            return await self.taker.take_over(row, self.node_id)
         group = self.group()
-        group.writes.append(Claim(row.task_id, OPERATOR, row.seq))
+        if row.node is None:
+            group.writes.append(Claim(row.task_id, OPERATOR, row.seq))
+        else:
+            group.writes.append(TakeOver(row.task_id, OPERATOR, row.node, row.epoch))
         (result,) = (await self.site.journal.commit(group)).written
         return result.row if isinstance(result, Claimed) else None
 
@@ -154,12 +176,12 @@ class OperatorNode:
 async def end_task(place: Place, task_id: str, ending: Ending, manner: Manner, clock: Clock | None = None) -> int:
     """Ends a task, or says why it cannot."""
     async with opened(place) as site:
-        node = OperatorNode(site, place.prefix, clock or SystemClock())
         look = await site.inspector.look_at(task_id)
         if look is None:
             return no_task(task_id)
         if _is_over(look):
             return complain(f'task {task_id} has ended as {state_text(look.row.state)}', FOUND)
+        node = OperatorNode(site, look.row.scope.agent, clock or SystemClock())
         async with node.registered():
             return await _end(node, look, ending, manner)
 
@@ -190,21 +212,29 @@ async def _why_not(node: OperatorNode, look: TaskLook, manner: Manner) -> str:
     if _is_over(look):
         return f'task {look.row.task_id} has ended as {state_text(look.row.state)}'
     owner = look.owner
-    if owner is None or owner.state == 'dead':
+    if owner is not None and node.is_gone(owner):
+        owner = await node.site.inspector.node(owner.node_id)
+    elif owner is not None and owner.state != 'dead':
+        told = await _why_not_dead(node, owner, look.row.task_id, manner)
+        if told:
+            return told
+    if owner is None or owner.state == 'dead' or await node.bury(owner):
         return ''
+    return f'node {owner.node_id} lives: it has just written'
+
+
+async def _why_not_dead(node: OperatorNode, owner: NodeInfo, task_id: str, manner: Manner) -> str:
+    """Returns why a node that may live is not to be declared dead; empty if it is."""
     complain(f'node {owner.node_id} owns the task; looking for {manner.lease:g} s whether it lives')
     if not await node.is_silent(owner, manner.lease):
         return (
-            f'node {owner.node_id} works on task {look.row.task_id}: cancel it as its client would (CancelTask), '
-            f'on that server'
+            f'node {owner.node_id} works on task {task_id}: cancel it as its client would (CancelTask), on that server'
         )
-    others = owner.tasks - 1
-    told = f'Node {owner.node_id} is silent. Declare it dead? {others} more of its tasks wait for another node then.'
-    if not manner.sure and not typer.confirm(told):
-        return 'nothing was changed'
-    await node.taker.declare_dead(owner.node_id, owner.commit_no)
-    again = await node.site.inspector.node(owner.node_id)
-    return '' if again is None or again.state == 'dead' else f'node {owner.node_id} lives: it has just written'
+    told = (
+        f'Node {owner.node_id} is silent. Declare it dead? '
+        f'{owner.tasks - 1} more of its tasks wait for another node then.'
+    )
+    return '' if manner.sure or typer.confirm(told) else 'nothing was changed'
 
 
 async def _tell(site: Site, task_id: str, *, as_json: bool) -> int:

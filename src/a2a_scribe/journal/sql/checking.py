@@ -4,11 +4,12 @@ A task that seems wrong is looked at again until it has not moved meanwhile, so 
 Row and snapshot are read in one statement, and records up to the row's last one never change.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from a2a_scribe.core.auditing import TaskAudit, audit_claim
 from a2a_scribe.core.violations import MOVING, Rule, Violation
 from a2a_scribe.journal.sql.inspecting import Inspector, TaskLook
+from a2a_scribe.protocol.types import NodeId
 
 PAGE = 500
 """Tasks whose ids are read at once."""
@@ -20,23 +21,32 @@ LOOKS = 10
 """How often a task that moves is looked at before only what no movement explains is reported."""
 
 
-async def checked_tasks(inspector: Inspector) -> AsyncIterator[list[Violation]]:
+IsGone = Callable[[NodeId], bool]
+"""Whether the process of a node is known to have ended."""
+
+
+def _unknown(node_id: NodeId) -> bool:
+    """Where nothing tells of processes."""
+    return False
+
+
+async def checked_tasks(inspector: Inspector, is_gone: IsGone = _unknown) -> AsyncIterator[list[Violation]]:
     """Yields what is wrong with each task, in the order of ids. Raises: JournalUnavailableError."""
     after = ''
     while page := await inspector.ids_after(after, PAGE):
         for task_id in page:
-            yield await check_task(inspector, task_id)
+            yield await check_task(inspector, task_id, is_gone)
         after = page[-1]
 
 
-async def check_task(inspector: Inspector, task_id: str) -> list[Violation]:
+async def check_task(inspector: Inspector, task_id: str, is_gone: IsGone = _unknown) -> list[Violation]:
     """Returns what is wrong with a task; nothing if there is none. Raises: JournalUnavailableError."""
     look = await inspector.look_at(task_id)
     found: list[Violation] = []
     for _ in range(LOOKS):
         if look is None:
             return []
-        found = await _audit(inspector, look)
+        found = await _audit(inspector, look, is_gone)
         again = await inspector.look_at(task_id) if found else look
         if _has_stood_still(look, again):
             return found
@@ -56,7 +66,7 @@ def _owner_state(look: TaskLook) -> str | None:
     return None if look.owner is None else look.owner.state
 
 
-async def _audit(inspector: Inspector, look: TaskLook) -> list[Violation]:
+async def _audit(inspector: Inspector, look: TaskLook, is_gone: IsGone) -> list[Violation]:
     row = look.row
     audit = TaskAudit(row.task_id, row, look.snapshot, look.snapshot_seq)
     average = row.size // max(row.seq, 1)
@@ -68,7 +78,8 @@ async def _audit(inspector: Inspector, look: TaskLook) -> list[Violation]:
         after = portion[-1].seq
         if after > row.seq:
             break
-    return [*audit.finish(), *audit_claim(row, len(look.inbox), _owner_state(look))]
+    left = row.node is not None and is_gone(row.node)
+    return [*audit.finish(), *audit_claim(row, len(look.inbox), _owner_state(look), is_gone=left)]
 
 
 async def check_strays(inspector: Inspector) -> AsyncIterator[Violation]:

@@ -7,21 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Delete,
-    Select,
-    Table,
-    Update,
-    and_,
-    bindparam,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, exists, func, or_, select
 
 from a2a_scribe.journal.sql.statements import TASK_COLUMNS
 from a2a_scribe.journal.sql.tables import Tables, tables_of
@@ -44,10 +30,6 @@ class InspectionStatements:
     inbox: Select[Any]
     belongings: dict[str, Select[Any]]
     """By table: the ids of tasks to which something belongs, and whether there is such a task."""
-    declare_dead: Update
-    take_over: Update
-    bury: Update
-    forget_node: Delete
 
 
 @lru_cache(maxsize=64)
@@ -72,12 +54,6 @@ def inspection_statements_of(prefix: str) -> InspectionStatements:
             .order_by(inbox.c.id)
         ),
         belongings={table.name.removeprefix(prefix): _belongings(table, tasks) for table in children},
-        declare_dead=update(nodes)
-        .where(node, nodes.c.state == 'alive', nodes.c.commit_no == bindparam('seen'))
-        .values(state='dead'),
-        take_over=_take_over(tables),
-        bury=update(nodes).where(node).values(state='dead'),
-        forget_node=delete(nodes).where(node, ~exists().where(tasks.c.node == bindparam('the_node'))),
     )
 
 
@@ -87,22 +63,6 @@ def _nodes(tables: Tables) -> Select[Any]:
     owned = select(func.count()).where(tasks.c.node == nodes.c.id).scalar_subquery()
     columns = nodes.c
     return select(columns.id, columns.agent, columns.name, columns.started_at, columns.commit_no, columns.state, owned)
-
-
-def _take_over(tables: Tables) -> Update:
-    """Gives a task whose node is not alive to another one."""
-    tasks, nodes = tables.tasks, tables.nodes
-    lives = exists().where(nodes.c.id == tasks.c.node, nodes.c.state != 'dead')
-    return (
-        update(tasks)
-        .where(
-            tasks.c.id == bindparam('the_id'),
-            tasks.c.node == bindparam('from_node'),
-            tasks.c.seq == bindparam('expected_seq'),
-            ~lives,
-        )
-        .values(node=bindparam('to_node'), epoch=tasks.c.epoch + 1)
-    )
 
 
 def _belongings(table: Table, tasks: Table) -> Select[Any]:
