@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from a2a.server.events import Event
+from a2a.server.tasks import PushNotificationSender
 from a2a.utils.errors import InternalError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
@@ -18,7 +19,7 @@ from a2a_scribe.settings import CrashPolicy
 from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
 from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.testing.journals import TroubledJournal
-from tests.component.kit import Site, history_of, running, settle, text_of, until
+from tests.component.kit import Site, history_of, running, settle, state_of, text_of, until
 
 pytestmark = pytest.mark.anyio
 
@@ -80,6 +81,24 @@ async def test_the_task_of_a_dead_node_fails_and_says_why() -> None:
         assert (await heir.kinds(begun.id))[-2:] == ['status', 'turn_ended']
         assert 'died' in await heir.notes(begun.id)
         assert heir.engine.live_tasks == 0
+
+
+@pytest.mark.parametrize('policy', ['fail', 'rerun'])
+async def test_the_push_sender_of_the_heir_is_called_for_what_it_records(policy: CrashPolicy) -> None:
+    class Sender(PushNotificationSender):
+        async def send_notification(self, task_id: str, event: object) -> None:
+            told.append((task_id, state_of(event)))
+
+    told: list[tuple[str, object]] = []
+    settings = Settings(after_crash=policy, journal_patience=3600.0)
+    again = ScriptedAgent([emit(status(COMPLETED))])
+    async with two_nodes(stuck_agent(), again, settings, push_sender=Sender()) as (dead, heir):
+        begun = await dead.begin_task()
+        await until(lambda: told[-1:] == [(begun.id, None)])
+        told.clear()
+        await die(dead, heir)
+        after = [FAILED] if policy == 'fail' else [WORKING, COMPLETED]
+        assert told == [(begun.id, state) for state in after]
 
 
 async def test_a_zombie_records_nothing_and_serves_on_under_a_new_id() -> None:

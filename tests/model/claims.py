@@ -5,6 +5,9 @@ transactions, and a transaction whose answer is lost: its process tries again or
 still reach the database at any later time. Each transaction locks the task's row first and looks at it second, so it is
 one step here; `Rules.breach` names one rule that is left out.
 
+Who takes a task over from a dead node does so in one transaction, with the start of another attempt if there is to be
+one, and ends it in the next. The cancel of a free task claims it and ends it in the next transaction, too.
+
 In every state:
 
 * one writer: who appends to the task owns it, and nobody claims a task that is owned;
@@ -46,7 +49,10 @@ class Breach(Enum):
     BLIND_CLAIM = 'who claims looks in a transaction of its own, and does not count rows'
     BLIND_CANCEL = 'who cancels a free task looks in a transaction of its own'
     BLIND_TAKE_OVER = 'who takes over does not check whose the task is by then'
+    EAGER_TAKE_OVER = 'who takes over does not wait until the node is declared dead'
     NO_NEW_OWNER = 'who takes over does not become the owner'
+    ENDED_AGAIN = 'who takes over a task that has ended treats it as one at work'
+    BLIND_RETURN = 'who gives back the task of a cancel that died does not look into the inbox'
     INBOX_KEPT = 'a terminal record leaves the inbox as it is'
     INBOX_OPEN = 'a message may wait although a terminal state is recorded'
     TURN_ON_TURN = 'the owner starts a message at once'
@@ -148,15 +154,17 @@ class Row(NamedTuple):
 class Group(NamedTuple):
     """What one transaction is to do; where it depends on the row, it looks when it holds the lock."""
 
-    kind: Literal['send', 'cancel', 'record', 'finish', 'end', 'close', 'insert', 'seize', 'kill']
+    kind: Literal['send', 'cancel', 'stop', 'record', 'finish', 'end', 'take', 'close', 'insert', 'seize', 'kill']
     message: int = CANCEL
     owner: Node | None = None
     """Whose task it is thought to be, by who takes over."""
+    attempt: int = 0
+    """Of the turn that died, by who takes over."""
 
     @property
     def is_placed(self) -> bool:
         """Whether its records were numbered before the row was locked."""
-        return self.kind in ('record', 'finish', 'end')
+        return self.kind in ('record', 'finish', 'end', 'stop', 'close')
 
     def __str__(self) -> str:
         return self.kind if self.message == CANCEL else f'{self.kind} {self.message}'
@@ -186,6 +194,8 @@ class Process(NamedTuple):
     start: int = 1
     turn: int | None = None
     has_emitted: bool = False
+    cancels: bool = False
+    """Whether it has claimed the task to cancel it."""
     next_number: int = 1
     retry: Attempt | None = None
     looked: Group | None = None
@@ -298,8 +308,12 @@ class Model:
             if not row.terminal:
                 yield Group('finish'), True
             yield Group('end'), True
-        elif row.owner == node or row.owner in state.dead:
-            yield Group('close', owner=row.owner), True
+        elif process.cancels:
+            yield Group('stop'), True
+        elif row.owner == node:
+            yield Group('close'), True
+        elif row.owner is not None and (row.owner in state.dead or self.breach is Breach.EAGER_TAKE_OVER):
+            yield Group('take', owner=row.owner, attempt=row.attempt), True
         if process.looked is not None:
             yield process.looked, True
         if state.unsent and not self._looks_first(row):
@@ -333,7 +347,9 @@ class Model:
         node = (index, process.start)
         again = process._replace(retry=None)
         yield Move(f'{node}: {attempt.group}, again', self._try(state, index, again, attempt))
-        given_up = again if self.breach is Breach.GOES_ON else again._replace(turn=None, has_emitted=False)
+        given_up = (
+            again if self.breach is Breach.GOES_ON else again._replace(turn=None, has_emitted=False, cancels=False)
+        )
         if self.breach is Breach.NUMBERS_AGAIN:
             given_up = given_up._replace(next_number=attempt.number)
         after = forget(state, process).put(index, given_up)
@@ -354,7 +370,8 @@ class Model:
     def _fall_behind(self, state: State, stray: Stray) -> State:
         index, start = stray.node
         process = state.processes[index]
-        if not stray.group.is_placed or process.start != start or process.turn is None or process.retry is not None:
+        is_idle = process.turn is None and not process.cancels
+        if not stray.group.is_placed or process.start != start or is_idle or process.retry is not None:
             return state
         return state.put(index, process._replace(is_behind=True))
 
@@ -384,11 +401,16 @@ class Model:
         row, told = self._write(state.row, node, group)
         refused = state.refused | told
         if group.kind in ('cancel', 'kill'):
-            was_terminal = state.row.terminal
-            state = state._replace(cancel='refused' if was_terminal else 'accepted')
+            state = state._replace(cancel=self._answer_to_cancel(state.row, group))
         if state.stray is not None and (group.kind == 'record' or row.recorded != state.row.recorded):
             state = state._replace(stray=state.stray._replace(is_late=state.stray.group.is_placed))
         return state._replace(row=row, refused=refused)
+
+    def _answer_to_cancel(self, before: Row, group: Group) -> Literal['sent', 'accepted', 'refused']:
+        """Who has claimed the task to cancel it promises nothing before it is done."""
+        if before.terminal:
+            return 'refused'
+        return 'sent' if group.kind == 'cancel' and before.owner is None else 'accepted'
 
     def _advance(self, state: State, node: Node, number: int) -> State:
         """Counts from the node's new commit number."""
@@ -422,6 +444,12 @@ class Model:
                 process = process._replace(has_emitted=True)
             case 'end' | 'close':
                 process = process._replace(turn=row.open_turn if is_mine else None, has_emitted=False)
+            case 'take' if is_mine and row.attempt > group.attempt:
+                process = process._replace(turn=row.open_turn, has_emitted=False)
+            case 'cancel' if is_mine and row.open_turn is None:
+                process = process._replace(cancels=True)
+            case 'stop':
+                process = process._replace(cancels=False)
             case 'send' | 'seize' if is_mine and row.open_turn == group.message:
                 process = process._replace(turn=group.message, has_emitted=False)
         return state.put(index, process._replace(looked=None if process.looked == group else process.looked))
@@ -435,8 +463,11 @@ class Model:
                 return self._empty(row.finish(node))
             case 'end':
                 return self._end(row, node)
+            case 'stop':
+                row, refused = self._empty(row.finish(node))
+                return row.release(), refused
             case 'close':
-                return self._close(row, node, group.owner)
+                return self._close(row, node)
             case _:
                 return self._write_alone(row, node, group), frozenset()
 
@@ -447,6 +478,8 @@ class Model:
                 return row.record(node)
             case 'cancel':
                 return self._cancel(row, node)
+            case 'take':
+                return self._take(row, node, group.owner)
             case 'insert':
                 return row._replace(inbox=(*row.inbox, group.message))
             case 'seize':
@@ -467,7 +500,7 @@ class Model:
         if row.terminal:
             return row
         if row.owner is None:
-            return row.claim(node).finish(node).release()
+            return row.claim(node)
         return row._replace(inbox=(*row.inbox, CANCEL))
 
     def _end(self, row: Row, node: Node) -> tuple[Row, frozenset[int]]:
@@ -475,25 +508,41 @@ class Model:
         if CANCEL in row.inbox and not row.terminal and self.breach is not Breach.CANCEL_WAITS:
             row, refused = self._empty(row.finish(node))
             return row.release(), refused
-        if not row.waiting or self.breach is Breach.BLIND_RELEASE:
+        if self.breach is Breach.BLIND_RELEASE:
             return row.release(), frozenset()
+        return self._hand_over(row, node), frozenset()
+
+    def _hand_over(self, row: Row, node: Node) -> Row:
+        """Starts the next message, or lets go of the task."""
+        if not row.waiting:
+            return row.release()
         following = row.waiting[0]
         rest = tuple(item for item in row.inbox if item != following)
-        return row._replace(inbox=rest).start(node, following), frozenset()
+        return row._replace(inbox=rest).start(node, following)
 
-    def _close(self, row: Row, node: Node, owner: Node | None) -> tuple[Row, frozenset[int]]:
-        """Ends what nobody executes any more, or has it executed again."""
+    def _take(self, row: Row, node: Node, owner: Node | None) -> Row:
+        """Becomes the owner in a dead node's place, and has its turn executed again if that is the policy."""
         if row.owner != owner and self.breach is not Breach.BLIND_TAKE_OVER:
-            return row, frozenset()
+            return row
         if self.breach is not Breach.NO_NEW_OWNER:
             row = row._replace(owner=node)
-        if row.terminal:
-            return row.end(node).release(), frozenset()
         is_canceled = CANCEL in row.inbox and self.breach is not Breach.CANCEL_MISSED
         is_worth = row.attempt < self.rules.attempts or self.breach is Breach.NEVER_ENOUGH
-        if self.rules.policy == 'rerun' and is_worth and not is_canceled:
-            row = row.restart(node, self.rules.attempts)
-            return (row._replace(inbox=()) if self.breach is Breach.QUEUE_DROPPED else row), frozenset()
+        is_over = row.open_turn is None or self._has_ended(row)
+        if self.rules.policy == 'fail' or is_over or is_canceled or not is_worth:
+            return row
+        row = row.restart(node, self.rules.attempts)
+        return row._replace(inbox=()) if self.breach is Breach.QUEUE_DROPPED else row
+
+    def _has_ended(self, row: Row) -> bool:
+        return row.terminal and self.breach is not Breach.ENDED_AGAIN
+
+    def _close(self, row: Row, node: Node) -> tuple[Row, frozenset[int]]:
+        """Ends what nobody executes any more; a task without a turn was to be cancelled, and is given back."""
+        if row.open_turn is None:
+            return (row.release() if self.breach is Breach.BLIND_RETURN else self._hand_over(row, node)), frozenset()
+        if self._has_ended(row):
+            return row.end(node).release(), frozenset()
         row, refused = self._empty(row.finish(node))
         return row.end(node).release(), refused
 

@@ -7,12 +7,12 @@ import pytest
 from tests.model.claims import Breach, Exploration, Rules, explore
 
 EXPLORED: Mapping[str, tuple[Rules, int]] = {
-    'many messages, fail': (Rules(policy='fail', messages=3, lost_answers=0), 48_000),
-    'many messages, rerun': (Rules(policy='rerun', messages=3, lost_answers=0), 100_000),
-    'lost answers, fail': (Rules(policy='fail', messages=2, cancels=False), 150_000),
-    'lost answers, rerun': (Rules(policy='rerun', messages=2, cancels=False), 330_000),
-    'lost answers and cancel, fail': (Rules(policy='fail', messages=1), 100_000),
-    'lost answers and cancel, rerun': (Rules(policy='rerun', messages=1), 200_000),
+    'many messages, fail': (Rules(policy='fail', messages=3, lost_answers=0), 96_000),
+    'many messages, rerun': (Rules(policy='rerun', messages=3, lost_answers=0), 166_000),
+    'lost answers, fail': (Rules(policy='fail', messages=2, cancels=False), 210_000),
+    'lost answers, rerun': (Rules(policy='rerun', messages=2, cancels=False), 370_000),
+    'lost answers and cancel, fail': (Rules(policy='fail', messages=1), 230_000),
+    'lost answers and cancel, rerun': (Rules(policy='rerun', messages=1), 350_000),
 }
 """What is explored, and how many states that takes at least."""
 
@@ -21,6 +21,7 @@ ALWAYS_SEEN = {
     '(0, 1): record',
     '(0, 1): finish',
     '(0, 1): end',
+    '(1, 2): take',
     '(1, 2): close',
     '(0, 1) crashes',
     '(0, 1) pauses',
@@ -29,7 +30,7 @@ ALWAYS_SEEN = {
     '(0, 1) is declared dead',
     '(0, 1) finds itself dead',
 }
-SEEN_WITH_CANCEL = {'(0, 1): cancel', '(1, 1): cancel'}
+SEEN_WITH_CANCEL = {'(0, 1): cancel', '(1, 1): cancel', '(0, 1): stop'}
 SEEN_WITH_LOST_ANSWERS = {
     '(0, 1): end, no answer',
     '(0, 1): end, again',
@@ -49,7 +50,10 @@ BROKEN: Mapping[Breach, str] = {
     Breach.BLIND_CLAIM: 'final',
     Breach.BLIND_CANCEL: 'final',
     Breach.BLIND_TAKE_OVER: 'one writer',
+    Breach.EAGER_TAKE_OVER: 'one writer',
     Breach.NO_NEW_OWNER: 'one writer',
+    Breach.ENDED_AGAIN: 'final',
+    Breach.BLIND_RETURN: 'stuck',
     Breach.INBOX_KEPT: 'final',
     Breach.INBOX_OPEN: 'final',
     Breach.TURN_ON_TURN: 'one turn',

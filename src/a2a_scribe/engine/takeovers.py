@@ -155,6 +155,7 @@ class _Settling:
             session.start_follow_up(writer, started, None)
         else:
             session.registry.add(writer)
+            session.parts.on_turn(row.task_id, row.seq)
             self._end(writer)
 
     def _end(self, writer: Writer) -> None:
