@@ -313,6 +313,15 @@ async def test_a_task_that_cannot_be_read_does_not_keep_others_from_being_taken_
         assert (await heir.get(poisoned.id)).status.state == FAILED
 
 
+async def test_a_dead_node_is_forgotten_once_nothing_is_left_of_it() -> None:
+    async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
+        await dead.begin_task()
+        (node,) = await heir.memory.living_nodes('scripted')
+        await die(dead, heir)
+        assert not await heir.memory.declare_dead(node.node_id, node.number), 'there is no such node'
+        assert not heir.memory.knows(node.node_id)
+
+
 async def test_an_outage_of_the_journal_kills_nobody() -> None:
     async with two_nodes(stuck_agent(), stuck_agent()) as (one, other):
         mine, theirs = await one.begin_task(), await other.begin_task()

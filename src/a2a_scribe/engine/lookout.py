@@ -14,6 +14,7 @@ from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.errors import EnvironmentFault
 from a2a_scribe.journal.port import Journal, LivingNode, TaskRow
+from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Lookout:
         self._clock = clock
         self._settings = settings
         self._take_over = take_over
+        self._buried: list[NodeId] = []
         self._lease = Lease(settings.lease, 2 * settings.heartbeat)
 
     async def run(self) -> None:
@@ -69,10 +71,13 @@ class Lookout:
         await self._bury((node for node in others if self._locks.is_free(node.node_id)), 'has left its lock')
         while rows := await self._journal.orphans(self._agent, PORTION):
             if not await self._take_over(rows):
-                break
+                return
+        while self._buried:
+            await self._journal.retire(self._buried.pop())
 
     async def _bury(self, nodes: Iterable[LivingNode], reason: str) -> None:
         for node in nodes:
             if await self._journal.declare_dead(node.node_id, node.number):
                 self._locks.clear(node.node_id)
+                self._buried.append(node.node_id)
                 logger.warning('Node %s %s: it is dead, and its tasks are taken over', node.node_id, reason)

@@ -84,6 +84,11 @@ class MemoryJournal:
         if not self._owns(node_id):
             self._nodes.pop(node_id, None)
             self._receipts.pop(node_id, None)
+            self._dead.discard(node_id)
+
+    def knows(self, node_id: NodeId) -> bool:
+        """Whether a node is known, dead or alive."""
+        return node_id in self._nodes
 
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the nodes of an agent that are not dead."""
