@@ -1,8 +1,12 @@
 """A journal that is slow, busy, away or refuses: executors wait, tasks end once, and callers hear of it."""
 
 import asyncio
+import gc
+import weakref
+from typing import Any
 
 import pytest
+from a2a.server.agent_execution import RequestContext, SimpleRequestContextBuilder
 from a2a.utils.errors import InternalError
 
 from a2a_scribe import Settings
@@ -388,3 +392,40 @@ async def test_the_sender_of_a_refused_record_hears_of_it_also_if_the_node_is_de
         await settle()
         with pytest.raises(InternalError):
             await waiting
+
+
+class RememberingBuilder(SimpleRequestContextBuilder):
+    """Knows which of the request contexts that it made are still in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.contexts: weakref.WeakSet[RequestContext] = weakref.WeakSet()
+
+    async def build(self, *given: Any, **named: Any) -> RequestContext:
+        context = await super().build(*given, **named)
+        self.contexts.add(context)
+        return context
+
+
+async def test_a_node_that_is_declared_dead_keeps_no_message_that_waited_for_a_refused_task() -> None:
+    agent = ScriptedAgent(
+        [emit(task(WORKING)), wait('gate'), emit(artifact('poison')), wait('never')], [emit(task(WORKING))]
+    )
+    builder = RememberingBuilder()
+    async with running(agent, checked=False, request_context_builder=builder) as site:
+        begun = await site.begin_task()
+        site.journal.refuse(lambda group: bool(group.appends))
+        agent.open('gate')
+        await settle()
+        waiting = site.begin('next', task_id=begun.id)
+        await settle()
+        site.memory.declare_dead(site.journal.attempts[-1].node)
+        site.journal.heal()
+        with pytest.raises(InternalError):
+            await site.send('another task')
+        await site.advance(5.0)
+        waiting.cancel()
+        agent.contexts.clear()
+        await settle()
+        gc.collect()
+        assert 'next' not in [context.get_user_input() for context in builder.contexts]

@@ -268,6 +268,7 @@ class Session:
             self._break(live.writer, live.turn, error)
             if live.turn is not None:
                 live.turn.lost = error
+        self._waiting.clear()
         self.hub.ring_all()
 
     def is_owner(self) -> bool:
