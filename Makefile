@@ -6,6 +6,7 @@ VENVS := .venvs
 SDK_VERSIONS := 1.2.0 1.2.3 1.3.0
 PEER := 1.2.2
 PEER_VENV := $(VENVS)/peer-$(PEER)
+SEEDS ?= 5000
 FREE_SDK := $(VENVS)/constraints-without-a2a-sdk.txt
 REGRESSION := tests/acceptance/test_executor_failure.py
 UV := $(shell command -v uv 2>/dev/null)
@@ -20,7 +21,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format bench bench-http bench-smoke regression-peer sdk-versions frameworks clean
+.PHONY: help demo test check simulate mutations format bench bench-http bench-smoke regression-peer sdk-versions frameworks clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +37,12 @@ check: $(VENV)/.dev  ## lint, formatting, types, architecture
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python -m pytest tests/architecture
+
+simulate: $(VENV)/.dev  ## run the engine in seeded worlds full of trouble: make simulate SEEDS=100000
+	$(VENV)/bin/python -m tests.simulation --seeds $(SEEDS)
+
+mutations: $(VENV)/.dev  ## show that the simulation catches broken engines
+	$(VENV)/bin/python -m tests.simulation.mutations
 
 format: $(VENV)/.dev  ## mend what can be mended mechanically
 	$(VENV)/bin/ruff check --fix .

@@ -61,11 +61,12 @@ async def test_follow_ups_wait_for_the_running_turn_and_run_in_their_order() -> 
         await site.left_memory()
 
 
-async def test_the_answer_to_a_message_is_the_task_as_its_own_turn_left_it() -> None:
+@pytest.mark.parametrize('history_bytes', [1_000_000, 1], ids=['in memory', 'in the journal'])
+async def test_the_answer_to_a_message_is_the_task_as_its_own_turn_left_it(history_bytes: int) -> None:
     agent = ScriptedAgent(
         [emit(task(WORKING)), wait('one'), emit(status(INPUT_REQUIRED, 'mine'))], [emit(status(WORKING)), wait('two')]
     )
-    async with running(agent) as site:
+    async with running(agent, settings=Settings(history_bytes=history_bytes)) as site:
         first = site.begin('first')
         await agent.reached('one')
         await settle()
@@ -77,6 +78,26 @@ async def test_the_answer_to_a_message_is_the_task_as_its_own_turn_left_it() -> 
         assert history_of(answer) == ['first']
         agent.open('two')
         assert (await second).status.state == FAILED
+
+
+async def test_an_answer_that_is_read_elsewhere_is_the_task_as_its_own_turn_left_it() -> None:
+    agent = ScriptedAgent(
+        [emit(task(WORKING)), wait('one'), emit(status(INPUT_REQUIRED, 'mine'))],
+        [emit(status(INPUT_REQUIRED, 'yours'))],
+        [emit(status(COMPLETED, 'theirs'))],
+    )
+    async with running(agent) as here:
+        begun = await here.begin_task('first')
+        async with running(agent, journal=here.journal, clock=here.clock) as there:
+            mine = there.begin('second', task_id=begun.id)
+            await settle()
+            await here.send('third', task_id=begun.id, immediately=True)
+            agent.open('one')
+            await here.left_memory()
+            assert not mine.done(), 'nobody has woken it'
+            here.clock.advance(1.0)
+            answer = await mine
+            assert (answer.status.state, text_of(answer.status.message)) == (INPUT_REQUIRED, 'yours')
 
 
 async def test_two_follow_ups_at_once_are_both_worked_on_one_after_the_other() -> None:

@@ -1,9 +1,13 @@
 """A journal that is slow, busy, away or refuses: executors wait, tasks end once, and callers hear of it."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from a2a.server.agent_execution import RequestContext, SimpleRequestContextBuilder
 from a2a.utils.errors import InternalError
 
 from a2a_scribe import Settings
@@ -306,6 +310,34 @@ async def test_a_task_whose_end_is_refused_as_well_is_tried_again() -> None:
         await site.left_memory()
 
 
+async def test_a_closed_engine_tries_nothing_again() -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(artifact('poison')), wait('never')])
+    before = asyncio.all_tasks()
+    async with running(agent, checked=False) as site:
+        await site.begin_task()
+        site.journal.refuse(lambda group: bool(group.appends))
+        agent.open('gate')
+        await settle()
+        await site.handler.aclose()
+    site.clock.advance(5.0)
+    await settle()
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_refused_task_ends_also_if_the_journal_could_not_be_read_at_that_moment() -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(artifact('poison')), wait('never')])
+    async with running(agent) as site:
+        begun = await site.begin_task()
+        site.journal.refuse(is_poisoned)
+        site.journal.reads_fail = True
+        agent.open('gate')
+        await settle()
+        site.journal.reads_fail = False
+        await site.advance(1.0)
+        assert (await site.get(begun.id)).status.state == FAILED
+        await site.left_memory()
+
+
 # A fault of ours, at one task
 
 
@@ -456,3 +488,75 @@ async def test_a_node_that_is_declared_dead_gives_up_its_tasks_and_serves_on() -
         assert await site.records(task_id) == before, 'nothing is written under the old id'
         assert (await site.send()).status.state == INPUT_REQUIRED
         await site.left_memory()
+
+
+async def test_a_node_that_was_declared_dead_ends_no_task_that_it_had_to_give_up_before() -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(artifact()), wait('never')])
+    async with running(agent, checked=False, settings=Settings(journal_patience=1.0)) as site:
+        begun = await site.begin_task()
+        before = await site.records(begun.id)
+        site.journal.fail()
+        agent.open('gate')
+        for _ in range(4):
+            await site.advance(1.0)
+        site.memory.fence(site.journal.attempts[-1].node)
+        site.journal.heal()
+        for _ in range(6):
+            await site.advance(1.0)
+        assert await site.records(begun.id) == before, 'the task is left to others'
+
+
+async def test_the_sender_of_a_refused_record_hears_of_it_also_if_the_node_is_declared_dead() -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(artifact('poison')), wait('never')])
+    async with running(agent, checked=False) as site:
+
+        def refuse(group: Group) -> bool:
+            if is_poisoned(group):
+                site.memory.fence(group.node)
+            return is_poisoned(group)
+
+        site.journal.refuse(refuse)
+        waiting = site.begin()
+        await agent.reached('gate')
+        await settle()
+        agent.open('gate')
+        await settle()
+        with pytest.raises(InternalError):
+            await waiting
+
+
+class RememberingBuilder(SimpleRequestContextBuilder):
+    """Knows which of the request contexts that it made are still in memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.contexts: weakref.WeakSet[RequestContext] = weakref.WeakSet()
+
+    async def build(self, *given: Any, **named: Any) -> RequestContext:
+        context = await super().build(*given, **named)
+        self.contexts.add(context)
+        return context
+
+
+async def test_a_node_that_is_declared_dead_keeps_no_message_that_waited_for_a_refused_task() -> None:
+    agent = ScriptedAgent(
+        [emit(task(WORKING)), wait('gate'), emit(artifact('poison')), wait('never')], [emit(task(WORKING))]
+    )
+    builder = RememberingBuilder()
+    async with running(agent, checked=False, request_context_builder=builder) as site:
+        begun = await site.begin_task()
+        site.journal.refuse(lambda group: bool(group.appends))
+        agent.open('gate')
+        await settle()
+        waiting = site.begin('next', task_id=begun.id)
+        await settle()
+        site.memory.fence(site.journal.attempts[-1].node)
+        site.journal.heal()
+        with pytest.raises(InternalError):
+            await site.send('another task')
+        await site.advance(5.0)
+        waiting.cancel()
+        agent.contexts.clear()
+        await settle()
+        gc.collect()
+        assert 'next' not in [context.get_user_input() for context in builder.contexts]

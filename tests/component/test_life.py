@@ -11,9 +11,12 @@ from a2a.types.a2a_pb2 import GetTaskRequest, SendMessageConfiguration
 from a2a.utils.errors import InternalError
 
 from a2a_scribe import DefaultRequestHandler, InMemoryTaskStore, Settings
-from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
+from a2a_scribe.journal.memory import MemoryJournal
+from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import Task
 from a2a_scribe.testing.agents import Run, ScriptedAgent, artifact, attempt, do, emit, status, task, wait
+from a2a_scribe.testing.journals import TroubledJournal
 from tests.component.kit import (
     check_records,
     new_card,
@@ -290,6 +293,59 @@ async def test_a_cancel_that_is_under_way_is_ended_with_the_server(stubborn: boo
         assert row.node is None, 'nobody works on the task any more'
         agent.open('slow')
         await asyncio.wait([canceling])
+
+
+class SlowReading(TroubledJournal):
+    """A journal whose tasks are read only when the test lets them."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryJournal())
+        self.reading = asyncio.Event()
+        self.passes = asyncio.Event()
+
+    async def read_task(self, task_id: str, caller: Caller) -> StoredTask | None:
+        self.reading.set()
+        await self.passes.wait()
+        return await super().read_task(task_id, caller)
+
+
+async def test_a_cancel_that_still_reads_when_the_server_has_closed_is_told() -> None:
+    journal = SlowReading()
+    async with running(ScriptedAgent([emit(status(INPUT_REQUIRED))]), journal=journal) as site:
+        parked = await site.send()
+        cancel = site.begin_cancel(parked.id)
+        await journal.reading.wait()
+        await site.close()
+        journal.passes.set()
+        with pytest.raises(InternalError):
+            await cancel
+
+
+async def test_a_recovery_that_begins_while_the_server_closes_ends_with_it() -> None:
+    journal = SlowReading()
+    journal.passes.set()
+    agent = ScriptedAgent(
+        [emit(task(WORKING)), wait('gate'), emit(artifact('poison')), wait('never')],
+        on_cancel=[wait('stubborn', stubborn=True)],
+    )
+    limits = Settings(drain_deadline=0.05, cancel_grace=0.6)
+    before = asyncio.all_tasks()
+    async with running(agent, checked=False, journal=journal, settings=limits) as site:
+        refused, cancelled = await site.begin_task(), await site.begin_task()
+        journal.refuse(lambda group: any(append.row.task_id == refused.id for append in group.appends))
+        cancel = site.begin_cancel(cancelled.id)
+        await agent.reached('stubborn')
+        agent.open('gate')
+        await settle()
+        journal.passes.clear()
+        closing = asyncio.create_task(site.handler.aclose())
+        while not closing.done():
+            await site.advance(0.05)
+        journal.passes.set()
+        assert (await cancel).status.state == CANCELED
+    agent.open_all()
+    await settle()
+    assert asyncio.all_tasks() == before
 
 
 async def test_closing_while_the_journal_is_away_is_bounded() -> None:

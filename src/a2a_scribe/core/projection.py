@@ -209,7 +209,11 @@ def _addition(artifact: Artifact) -> bytes:
 
 def fold(snapshot: bytes | None, records: Iterable[Record]) -> Projection | None:
     """Returns the task after `records`, which follow `snapshot`; `None` while no record has created it."""
-    projection = None if snapshot is None else Projection.from_bytes(snapshot)
+    return fold_on(None if snapshot is None else Projection.from_bytes(snapshot), records)
+
+
+def fold_on(projection: Projection | None, records: Iterable[Record]) -> Projection | None:
+    """Moves a projection on by `records`, which follow it, and returns it; `None` while no record creates the task."""
     for record in records:
         change = decode(record)
         if change is None:

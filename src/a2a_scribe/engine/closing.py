@@ -36,6 +36,7 @@ async def close(session: Session) -> None:
     closed = JournalUnavailableError('the server is closed; try again')
     session.commits.abandon(closed)
     session.break_all(closed)
+    session.background.cancel()
     session.hub.close()
 
 

@@ -100,6 +100,8 @@ class CommitLoop:
         self._gave_up = False
         self._written_at = -math.inf
         self._goes_well = False
+        self._abandoned: Exception | None = None
+        """Why nothing will be written any more."""
 
     def watch(self, owner: Owner) -> None:
         """Tells `owner` what becomes of its tasks."""
@@ -138,9 +140,11 @@ class CommitLoop:
         `settle` is called once it is durable, whether or not whoever asked still waits.
 
         Raises:
-            JournalUnavailableError: The journal is away.
+            JournalUnavailableError: The journal is away, or the loop has ended.
             JournalRefusedError: The journal refused it.
         """
+        if self._abandoned is not None:
+            raise self._abandoned
         answer: asyncio.Future[WriteResult] = asyncio.get_running_loop().create_future()
         self._requests.append(_Request(write, answer, settle))
         self._wake()
@@ -356,7 +360,8 @@ class CommitLoop:
             self._signals.commit_failed.emit(TroublePoint(self._node.row.node_id, '', error))
 
     def abandon(self, error: Exception) -> None:
-        """Tells all who still wait that nothing will be written any more."""
+        """Tells all who wait, now or later, that nothing will be written any more."""
+        self._abandoned = error
         under_way = [] if self._underway is None else self._underway.requests
         for request in [*under_way, *self._requests]:
             if not request.answer.done():

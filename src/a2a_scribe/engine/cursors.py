@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from a2a.utils.errors import TaskNotFoundError
 
-from a2a_scribe.core.records import Record
+from a2a_scribe.core.projection import Projection, fold_on
+from a2a_scribe.core.records import TURN_STARTED, Record
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.registry import Registry
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalRefusedError
 from a2a_scribe.journal.port import Caller, Journal
+from a2a_scribe.protocol.types import Task
 
 MOST_RECORDS = 500
 """Records that are read at a time."""
@@ -33,6 +35,28 @@ class Reading:
     def expects_nothing(self, task_id: str) -> bool:
         """Whether the server closes and will record nothing more of a task."""
         return self.hub.is_closed or (self.hub.is_closing and self.registry.get(task_id) is None)
+
+    async def next_start(self, task_id: str, after: int, until: int) -> int | None:
+        """Returns the first record after `after` up to `until` that starts a turn."""
+        while after < until and (records := await self.journal.read_records(task_id, after, MOST_RECORDS, BATCH_BYTES)):
+            for record in records:
+                if record.kind == TURN_STARTED:
+                    return record.seq
+            after = records[-1].seq
+        return None
+
+    async def task_as_of(self, task_id: str, seq: int) -> Task | None:
+        """Returns a task as it was after record `seq`, `None` if the journal has not kept its records."""
+        projection: Projection | None = None
+        position = 0
+        while position < seq:
+            limit = min(MOST_RECORDS, seq - position)
+            records = await self.journal.read_records(task_id, position, limit, BATCH_BYTES)
+            if not records or records[0].seq != position + 1:
+                return None
+            projection = fold_on(projection, records)
+            position = records[-1].seq
+        return None if projection is None else projection.to_task()
 
     async def check_existence(self, task_id: str, caller: Caller) -> None:
         """Ends the wait of those who observe a task that has been deleted.

@@ -24,7 +24,7 @@ from a2a_scribe.engine.cursors import Cursor, Reading
 from a2a_scribe.engine.hub import Bell
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.errors import CallerGoneError, JournalUnavailableError
-from a2a_scribe.journal.port import Caller
+from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import (
     Message,
@@ -103,7 +103,7 @@ class TurnObserver:
                 for record in records:
                     state = _state(record)
                     if self._ends_turn(record, state) or self._asks_for_input(record, state):
-                        return await self._current()
+                        return await self._left_with(record)
                 if self._reply is not None:
                     return self._reply
                 if not records:
@@ -204,20 +204,38 @@ class TurnObserver:
         return turn is not None and turn.writer.durable_seq == 0
 
     async def _current(self) -> Task:
-        """Returns the task as its turn left it, if the turn has ended here; else as it is stored now."""
+        """Returns the task as it is stored now, or known here."""
+        return self._known() or await self._read()
+
+    def _known(self) -> Task | None:
+        """Returns the task as its turn left it, if the turn has ended here; else as it is, if all of it is here."""
         turn, writer = self.ticket.turn, self._cursor.writer
         if turn is not None and turn.result is not None:
             return turn.result
         if writer is not None and writer.is_settled and writer.projection is not None and writer.projection.is_whole:
             return writer.projection.to_task()
-        return await self._read()
+        return None
 
     async def _read(self) -> Task:
+        stored = await self._stored()
+        self._shown = stored.row.seq
+        return stored.projection.to_task()
+
+    async def _stored(self) -> StoredTask:
         stored = await self._reading.journal.read_task(self.task_id, self._caller)
         if stored is None:
             raise TaskNotFoundError
-        self._shown = stored.row.seq
-        return stored.projection.to_task()
+        return stored
+
+    async def _left_with(self, end: Record) -> Task:
+        """Returns the task as the turn has left it, whose answer is complete with `end`: without what others did."""
+        task = self._known()
+        if task is not None:
+            return task
+        stored = await self._stored()
+        next_start = await self._reading.next_start(self.task_id, end.seq, stored.row.seq)
+        task = None if next_start is None else await self._reading.task_as_of(self.task_id, next_start - 1)
+        return task or stored.projection.to_task()
 
     async def _initial(self, started: Record) -> Shown:
         """Returns the task that a follow-up's stream begins with: as of the turn's start if that is known here."""

@@ -5,6 +5,7 @@ because the journal was away, as soon as the journal writes again.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from a2a_scribe.core.records import TurnEnded
@@ -54,14 +55,21 @@ class Recovery:
     """The lost turns of one session."""
 
     def __init__(
-        self, journal: Journal, registry: Registry, tools: WriterTools, hub: Hub, background: Background
+        self,
+        journal: Journal,
+        registry: Registry,
+        tools: WriterTools,
+        hub: Hub,
+        background: Background,
+        own_id: Callable[[], NodeId],
     ) -> None:
-        """Starts with nothing lost."""
+        """Starts with nothing lost; `own_id` tells under which id the node writes now."""
         self._journal = journal
         self._registry = registry
         self._tools = tools
         self._hub = hub
         self._background = background
+        self._own_id = own_id
         self._lost: dict[str, Loss] = {}
         self._closing: dict[str, Loss] = {}
 
@@ -94,8 +102,25 @@ class Recovery:
             self._lost[loss.task_id] = loss
             return
         logger.error('The journal refuses even the end of task %s: %s', loss.task_id, error)
-        self._tools.clock.call_later(loss.pause, lambda: self._spawn(loss))
+        self._try_later(loss)
+
+    def _try_later(self, loss: Loss) -> None:
+        """Tries again by the clock: whether the journal reads, and what it refuses, no transaction of others tells."""
+        self._lost[loss.task_id] = loss
+        self._tools.clock.call_later(loss.pause, lambda: self._try_again(loss))
         loss.pause = min(loss.pause * 2, LONGEST_PAUSE)
+
+    def _try_again(self, loss: Loss) -> None:
+        if self._lost.get(loss.task_id) is loss:
+            del self._lost[loss.task_id]
+            self._spawn(loss)
+
+    def give_up(self, error: Exception) -> None:
+        """Forgets all tasks: under its new id this node owns none of them, and a closed one writes nothing."""
+        for loss in (*self._lost.values(), *self._closing.values()):
+            loss.tell(error)
+        self._lost.clear()
+        self._closing.clear()
 
     def resume(self) -> None:
         """Closes what was given up while the journal was away."""
@@ -112,12 +137,14 @@ class Recovery:
                 loss.tell(loss.error)
         except (JournalUnavailableError, JournalRefusedError) as error:
             loss.tell(error)
-            self._lost[loss.task_id] = loss
+            self._try_later(loss)
         self._hub.ring(loss.task_id)
 
     async def _end(self, loss: Loss) -> bool:
-        """Ends the turn from the task's durable state; returns whether there is a task."""
+        """Ends the turn from the task's durable state; returns whether there is a task to tell its callers of."""
         stored = await self._journal.read_task(loss.task_id, loss.caller)
+        if loss.node != self._own_id():
+            return False
         if stored is None or stored.row.node != loss.node or self._registry.get(loss.task_id) is not None:
             return stored is not None and not loss.is_birth
         writer = Writer(stored.row.task_id, loss.caller, self._tools, stored, stored.row)

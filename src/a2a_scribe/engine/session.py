@@ -98,7 +98,7 @@ class Session:
         self.tools = WriterTools(
             parts.clock, parts.settings, parts.ids.new, parts.journal.keeps_records, self.commits.notice
         )
-        self.recovery = Recovery(parts.journal, self.registry, self.tools, self.hub, self.background)
+        self.recovery = Recovery(parts.journal, self.registry, self.tools, self.hub, self.background, self._own_id)
         self.accepting = True
         self.died: BaseException | None = None
         self._waiting: dict[str, list[Waiting]] = {}
@@ -126,6 +126,9 @@ class Session:
         node = Node(self.parts.agent_name, self.parts.node_name, self.parts.ids, self.parts.clock)
         self.locks.take(node.row.node_id)
         return node
+
+    def _own_id(self) -> NodeId:
+        return self.commits.node.row.node_id
 
     async def _end_with_loop(self) -> None:
         """The program is over and did not close us: records that its turns are, in the little time that is left."""
@@ -259,7 +262,7 @@ class Session:
 
     def wait_for_turn(self, task_id: str, queued: Queued, waiting: Waiting) -> None:
         """Keeps what this process knows of a queued message until its turn starts, if that will be here."""
-        if self.registry.get(task_id) is not None or queued.owner == self.commits.node.row.node_id:
+        if self.registry.get(task_id) is not None or queued.owner == self._own_id():
             self._waiting.setdefault(task_id, []).append(waiting)
 
     def _take_waiting(self, task_id: str, turn_id: str) -> Waiting | None:
@@ -332,11 +335,13 @@ class Session:
         self.break_all(JournalUnavailableError('this node lost its tasks; try again'))
 
     def break_all(self, error: Exception) -> None:
-        """Gives up all tasks, and tells all who wait for them."""
+        """Gives up all tasks, also those that are to be recovered, and tells all who wait for them."""
+        self.recovery.give_up(error)
         for live in self.registry:
             self._break(live.writer, live.turn, error)
             if live.turn is not None:
                 live.turn.lost = error
+        self._waiting.clear()
         self.hub.ring_all()
 
     def is_owner(self) -> bool:
