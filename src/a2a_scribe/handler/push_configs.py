@@ -119,6 +119,13 @@ class PushConfigs:
         if inline is not None and self._store is not None:
             await self._store.set_info(task_id, self._complete(inline, task_id), context)
 
+    async def drop_elsewhere(
+        self, inline: TaskPushNotificationConfig | None, task_id: str, context: ServerCallContext
+    ) -> None:
+        """Removes what `store_elsewhere` has stored: there is no task of this id."""
+        if inline is not None and self._store is not None:
+            await self._store.delete_info(task_id, context)
+
     async def put(
         self, config: TaskPushNotificationConfig, task_id: str, caller: Caller, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
