@@ -31,6 +31,7 @@ from tests.component.kit import (
     text_of,
     until,
 )
+from tests.component.test_same_moment import MessageIdAsTaskId
 
 pytestmark = pytest.mark.anyio
 
@@ -550,6 +551,26 @@ async def test_a_config_of_a_message_that_is_sent_again_is_kept_once() -> None:
             await site.send('another', key='k', configuration=configuration)
         stored = [await theirs.get_info(task_id, new_context()) for task_id in site.task_ids]
         assert [len(configs) for configs in stored] == [1, 0, 0]
+
+
+async def test_a_builder_may_give_both_messages_the_same_task_id() -> None:
+    agent = slow_agent()
+    async with running(agent, request_context_builder=MessageIdAsTaskId()) as site:
+        site.journal.hold()
+        first, again = site.begin(key='k'), site.begin(key='k')
+        await site.journal.wait_until_held()
+        await settle()
+        site.journal.let_go()
+        await agent.reached('gate')
+        assert (await site.send(key='k', immediately=True)).status.state == WORKING
+        for other in ({}, {'key': 'other'}, {'key': 'k', 'user': 'bob'}):
+            with pytest.raises(InvalidParamsError):
+                await site.send(**other)
+        agent.open('gate')
+        assert await first == await again
+        await site.left_memory()
+        assert (await site.send(key='k')).status.state == COMPLETED
+        assert len(agent.contexts) == 1
 
 
 async def test_a_store_of_a_users_remembers_keys_as_long_as_the_process_lives() -> None:

@@ -46,8 +46,9 @@ async def accept(session: Session, order: Order) -> TurnObserver:
     ticket = Ticket(TurnId(session.parts.ids.new()))
     if order.stored is not None:
         return await _accept_follow_up(session, order, order.stored, ticket)
-    if session.registry.get(order.request.message.task_id) is not None:
-        raise InvalidParamsError('the request context names a task that exists already')
+    live = session.registry.get(order.request.message.task_id)
+    if live is not None:
+        return await _find_live(session, order, live.writer)
     if order.key is not None:
         return await _accept_first_with_key(session, order, order.key, ticket)
     session.start_first(order, ticket)
@@ -66,6 +67,17 @@ async def _accept_first_with_key(session: Session, order: Order, key: MessageKey
             return observer
         replaces = known.turn_id
     raise JournalUnavailableError('the task of the message is deleted again and again; try again')
+
+
+async def _find_live(session: Session, order: Order, writer: Writer) -> TurnObserver:
+    """Returns the observer of a message whose task is live under the id that its request context names too."""
+    key, taken = order.key, writer.key
+    if key is not None and taken is not None and (key.name, order.caller.scope) == (taken.name, writer.caller.scope):
+        known = await _until_born(writer) or Known(writer.task_id, taken.turn_id, taken.digest)
+        observer = await repeats.observe(session, order, key, known)
+        if observer is not None:
+            return observer
+    raise InvalidParamsError('the request context names a task that exists already')
 
 
 async def _until_born(writer: Writer) -> Known | None:

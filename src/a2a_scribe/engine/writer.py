@@ -85,6 +85,8 @@ class Writer:
         self.released = False
         """The node does not own the task any more; what the tail holds is still true."""
         self.broken: Exception | None = None
+        self.key: Key | None = None
+        """Of the message that the task is born with."""
         self._closed = False
         """The turn's end is recorded: nothing more of it may be."""
         self._tools = tools
@@ -94,7 +96,6 @@ class Writer:
         self._open_turn: TurnStarted | None = None
         self._unrecorded_start: TurnStarted | None = None
         self._configs: tuple[TaskPushNotificationConfig, ...] = ()
-        self._key: Key | None = None
         self._ends_turn = False
         self._pending: list[Record] = []
         self._pending_since = 0.0
@@ -115,7 +116,7 @@ class Writer:
         """Begins the first turn of a new task; recorded with the task, or never if the answer is a Message."""
         self._open_turn = self._unrecorded_start = turn
         self._configs = configs
-        self._key = key
+        self.key = key
 
     def follow_turn(self, started: Record) -> TurnStarted:
         """Moves on by the start of a turn, which the journal has recorded; returns it."""
@@ -226,7 +227,7 @@ class Writer:
         row = self._current_row(node, records)
         append = Append(row, records, self.projection, self.caller, born=self._row is None, ends_turn=self._ends_turn)
         if append.born:
-            append.configs, append.key = self._configs, self._key
+            append.configs, append.key = self._configs, self.key
         self._ends_turn = False
         too_long = self._tools.keeps_records and self.projection.history_bytes > self._tools.settings.history_bytes
         if self.projection.is_whole and (append.ends_turn or too_long or self._is_snapshot_due()):

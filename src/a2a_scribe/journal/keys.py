@@ -23,15 +23,22 @@ class MemoryKeys:
         key = message.key
         if key is None:
             return None
-        place, task_id = (message.caller.scope, key.name), _task_id(message)
-        known, owner = self._taken.get(place, (None, ''))
-        if known is not None:
-            if known.turn_id not in (key.turn_id, key.replaces) and known.expires_at > now:
-                return Known(owner, known.turn_id, known.digest)
-            self._drop(place)
-        self._taken[place] = key, task_id
-        self._of_task[task_id].add(place)
-        return None
+        other = self.holder(message, now)
+        if other is None:
+            place, task_id = (message.caller.scope, key.name), _task_id(message)
+            if place in self._taken:
+                self._drop(place)
+            self._taken[place] = key, task_id
+            self._of_task[task_id].add(place)
+        return other
+
+    def holder(self, message: Append | Accept, now: int) -> Known | None:
+        """Returns whose the key of a message is, if it has one that is not free."""
+        key = message.key
+        known, task_id = (None, '') if key is None else self._taken.get((message.caller.scope, key.name), (None, ''))
+        if key is None or known is None or known.expires_at <= now or known.turn_id in (key.turn_id, key.replaces):
+            return None
+        return Known(task_id, known.turn_id, known.digest)
 
     def give_back(self, message: Append | Accept) -> None:
         """Frees a message's key, if it has one and it is its own: nothing came of the message."""

@@ -142,7 +142,8 @@ class MemoryJournal:
         if number >= group.number:
             raise NodeFencedError
         for append in group.appends:
-            self._refuse_to_overwrite(append)
+            if append.key is None or self._keys.holder(append, group.now) is None:
+                self._refuse_to_overwrite(append)
         return None
 
     def _refuse_to_overwrite(self, append: Append) -> None:

@@ -56,8 +56,10 @@ class GroupResolver:
         if append.key is None and not append.ends_turn:
             return Continues()
         row = await self._row(append.row.task_id)
-        if append.key is not None and row is None:
-            return await self._unborn(append, append.key)
+        if append.key is not None:
+            known = await self._unborn(append, append.key, row)
+            if known is not None:
+                return known
         if not append.ends_turn:
             return Continues()
         if row is None or row.node != self._group.node or row.open_turn is None:
@@ -66,12 +68,14 @@ class GroupResolver:
         (started,) = await self._running.rows(self._statements.read_records, key)
         return NextTurn(rows.record(started))
 
-    async def _unborn(self, append: Append, key: Key) -> AppendResult:
-        """A task that is not there was not born, unless it had ended at once and has been deleted since."""
+    async def _unborn(self, append: Append, key: Key, row: TaskRow | None) -> Known | None:
+        """Returns whose the key of a birth was; `None` if the task was born, and perhaps has been deleted since."""
         known = await self._keys.read(append.caller.scope, key)
-        if known is not None:
+        if known is not None and known.turn_id != key.turn_id and (row is None or known.task_id == row.task_id):
             return known
-        return Released() if append.ends_turn else Known(append.row.task_id, key.turn_id, key.digest)
+        if row is None and not append.ends_turn:
+            return Known(append.row.task_id, key.turn_id, key.digest)
+        return None
 
     async def _written(self, write: Write) -> WriteResult:
         match write:

@@ -96,9 +96,8 @@ class GroupWriter:
 
     async def _write_all(self) -> list[WriteResult]:
         """Writes what is wanted, keys in their order: else two nodes could wait for each other."""
-        written = [
-            (index, await self._write(write)) for index, write in sorted(enumerate(self._group.writes), key=_by_key)
-        ]
+        writes = sorted(enumerate(self._group.writes), key=_by_key)
+        written = [(index, await self._write(write)) for index, write in writes]
         return [result for _, result in sorted(written, key=itemgetter(0))]
 
     async def _take_keys_of_births(self) -> None:

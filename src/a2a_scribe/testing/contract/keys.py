@@ -85,6 +85,15 @@ class KeysContract(AdapterContract):
                 assert isinstance(here, Known) != isinstance(there, Known)
                 assert Continues() in (here, there)
 
+    @needs(Point.REFUSES_KNOWN_IDS)
+    async def test_a_loser_may_have_the_winners_id(self, journal: Journal, node: ScriptedNode) -> None:
+        task, again = ScriptedTask(node, 'task'), ScriptedTask(node, 'task')
+        await node.append(replace(task.birth(), key=key('k', 'first')))
+        late = node.group([replace(again.birth(again.chunk('other')), key=key('k', 'second'))])
+        for _ in range(2):
+            assert (await journal.commit(late)).appended == [known('task', 'first')]
+        await check(journal, task)
+
     async def test_keys_of_others_are_others(self, journal: Journal, node: ScriptedNode) -> None:
         callers = (ALICE, BOB, OTHER_TENANT, OTHER_AGENT)
         tasks = [ScriptedTask(node, f'task {index}', caller) for index, caller in enumerate(callers)]
