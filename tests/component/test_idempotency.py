@@ -13,6 +13,7 @@ from a2a.utils.errors import InternalError, InvalidParamsError, UnsupportedOpera
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from a2a_scribe import DatabaseTaskStore, DefaultRequestHandler, Settings
+from a2a_scribe.journal import foreign
 from a2a_scribe.journal.memory import MemoryJournal
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING
@@ -483,6 +484,40 @@ async def test_a_birth_of_which_nobody_hears_ends_as_failed_for_all_who_ask() ->
         assert (agent.heard, site.engine.running_turns) == ([], 0)
 
 
+async def test_a_turn_that_is_ended_before_its_key_is_durable_never_begins() -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate', stubborn=True)], [emit(status(COMPLETED))])
+    async with running(agent) as site:
+        await site.begin_task('busy')
+        site.journal.fail(1)
+        waiting = site.begin(key='k')
+        await settle()
+        site.journal.hold()
+        await site.advance(1)
+        closing = asyncio.create_task(site.handler.aclose())
+        await site.advance(10)
+        site.journal.let_go()
+        await settle()
+        answer = await waiting
+        assert (answer.status.state, agent.heard) == (FAILED, ['busy'])
+        agent.open_all()
+        await closing
+
+
+async def test_a_turn_that_is_cancelled_before_its_key_is_known_to_be_durable_never_begins() -> None:
+    agent = ScriptedAgent([emit(status(COMPLETED))], on_cancel=[wait('cancelling')])
+    async with running(agent) as site:
+        site.journal.lose_answers()
+        waiting = site.begin(key='k')
+        await settle()
+        cancel = site.begin_cancel(site.task_id)
+        await agent.reached('cancelling')
+        await site.advance(1)
+        agent.open('cancelling')
+        assert (await cancel).status.state == CANCELED
+        assert (await waiting).status.state == CANCELED
+        assert (agent.contexts, site.engine.running_turns) == ([], 0)
+
+
 async def test_a_server_that_closes_while_a_task_is_born_lets_it_end() -> None:
     agent = ScriptedAgent([emit(status(COMPLETED))])
     async with running(agent) as site:
@@ -573,9 +608,9 @@ async def test_a_builder_may_give_both_messages_the_same_task_id() -> None:
         assert len(agent.contexts) == 1
 
 
-async def test_a_store_of_a_users_remembers_keys_as_long_as_the_process_lives() -> None:
+async def test_a_store_of_a_users_remembers_keys_as_long_as_the_process_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, 'KEPT_BYTES', 0)
     agent = asking_agent()
-    agent.open('gate')
     handler = DefaultRequestHandler(agent, InMemoryTaskStore(), new_card())
 
     async def send(text: str, key: str, **given: Any) -> Task:
@@ -586,15 +621,27 @@ async def test_a_store_of_a_users_remembers_keys_as_long_as_the_process_lives() 
     try:
         first = await send('go', 'k')
         assert (await send('go', 'k')).id == first.id
-        ended = await send('answer', 'm', task_id=first.id)
+        waiting = asyncio.create_task(send('answer', 'm', task_id=first.id))
+        await agent.reached('gate')
+        queued = [asyncio.create_task(send('late', 'l', task_id=first.id)) for _ in range(2)]
+        again = asyncio.create_task(send('answer', 'm', task_id=first.id))
+        await settle(500)
+        assert not any(each.done() for each in (again, *queued))
+        agent.open('gate')
+        ended = await waiting
         assert ended.status.state == COMPLETED
+        assert await again == ended
+        for each in queued:
+            with pytest.raises(UnsupportedOperationError):
+                await each
+        assert (await send('another', 'other')).status.state == COMPLETED
         assert await send('answer', 'm', task_id=first.id) == ended
         assert (await send('go', 'k')).status.state == COMPLETED
         stream = handler.on_message_send_stream(new_request('answer', task_id=first.id), new_context(key='m'))
         assert [event async for event in stream] == [ended]
         with pytest.raises(InvalidParamsError):
             await send('another', 'k')
-        assert len(agent.contexts) == 2
+        assert len(agent.contexts) == 3
     finally:
         await handler.aclose()
 

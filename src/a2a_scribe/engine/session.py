@@ -297,12 +297,10 @@ class Session:
         """Has the agent begin, unless the message came before, or its turn has been ended already."""
         live = self.registry.get(writer.task_id)
         turn = None if live is None or live.writer is not writer else live.turn
-        if turn is None:
+        if turn is None or turn.start is None or isinstance(result, Known):
             return
         start, turn.start = turn.start, None
-        if isinstance(result, Known):
-            turn.revoke()
-        elif start is not None and not turn.ended and not turn.cancelling:
+        if not turn.ended and not turn.cancelling:
             start()
 
     def _keep_result(self, writer: Writer) -> None:
