@@ -5,6 +5,7 @@ so that those who write hardly notice. Several nodes may do so at once.
 """
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -44,13 +45,18 @@ class Retention:
         self._clock = clock
         self._agent = agent
         self._has_keys = False
+        self._has_work = Latch()
+        if self._ages:
+            self._has_work.open()
 
     def note_key(self) -> None:
         """Notes that a message had a key: from now on, those that have expired are looked for."""
         self._has_keys = True
+        self._has_work.open()
 
     async def run(self) -> None:
         """Deletes until cancelled."""
+        await self._has_work.wait(self._clock, math.inf)
         while True:
             await Latch().wait(self._clock, self._interval)
             try:

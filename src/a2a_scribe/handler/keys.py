@@ -1,6 +1,7 @@
 """Keys of messages: what tells that a message is one that was sent before."""
 
 import hashlib
+from collections.abc import Mapping
 
 from a2a.server.context import ServerCallContext
 
@@ -30,7 +31,7 @@ def _given(context: ServerCallContext) -> str | None:
     if KEY_IN_STATE in context.state:
         return str(context.state[KEY_IN_STATE])
     headers = context.state.get('headers')
-    if not headers or not isinstance(headers, dict):
+    if not headers or not isinstance(headers, Mapping):
         return None
     given = headers.get(LOWER_CASE, headers.get(IDEMPOTENCY_KEY))
     return None if given is None else str(given)

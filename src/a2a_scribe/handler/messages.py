@@ -181,16 +181,16 @@ class Messages:
     ) -> TurnObserver:
         """Sends the first message of a task, whose config has to be there before the agent begins."""
         task_id = order.request.message.task_id
-        await self._push_configs.store_elsewhere(inline, task_id, context)
+        config = await self._push_configs.store_elsewhere(inline, task_id, context)
         if order.key is None:
             return await self._engine.send(order)
         try:
             observer = await self._engine.send(order)
         except InvalidParamsError:
-            await self._push_configs.drop_elsewhere(inline, task_id, context)
+            await self._push_configs.drop_elsewhere(config, context)
             raise
         if observer.is_repeat and observer.task_id != task_id:
-            await self._push_configs.drop_elsewhere(inline, task_id, context)
+            await self._push_configs.drop_elsewhere(config, context)
         return observer
 
     async def _find(self, message: Message, caller: Caller, *, may_have_ended: bool) -> StoredTask | None:
