@@ -95,7 +95,12 @@ class Settings:
     retain_rejected: float | None = None
     """Seconds for which rejected tasks are kept after their end; `None` for ever."""
     retention_interval: float = 60.0
-    """Seconds between two looks for tasks that have been kept for long enough."""
+    """Seconds between two looks for tasks and keys that have been kept for long enough."""
+
+    idempotency_retention: float = 86_400.0
+    """Seconds for which the key of a message is kept: a message that is sent again later is executed again."""
+    message_id_is_key: bool = False
+    """Whether the message id is the key of a message that is sent without one."""
 
     request_bytes: int = 60_000_000
     """Bytes that the body of one request may have."""

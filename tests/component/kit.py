@@ -76,8 +76,9 @@ class NamedUser(User):
         return self._name
 
 
-def new_context(user: str = 'ada', tenant: str = '') -> ServerCallContext:
-    return ServerCallContext(user=NamedUser(user), tenant=tenant)
+def new_context(user: str = 'ada', tenant: str = '', key: str | None = None) -> ServerCallContext:
+    state = {} if key is None else {'headers': {'idempotency-key': key}}
+    return ServerCallContext(user=NamedUser(user), tenant=tenant, state=state)
 
 
 def new_card(**capabilities: bool) -> AgentCard:
@@ -164,11 +165,19 @@ class Site:
     def engine(self) -> Engine:
         return self.handler.engine
 
-    async def send(self, text: str = 'go', *, user: str = 'ada', immediately: bool = False, **given: Any) -> Any:
+    async def send(
+        self,
+        text: str = 'go',
+        *,
+        user: str = 'ada',
+        key: str | None = None,
+        immediately: bool = False,
+        **given: Any,
+    ) -> Any:
         """Sends a message and returns the answer."""
         if immediately:
             given['configuration'] = SendMessageConfiguration(return_immediately=True)
-        return await self.handler.on_message_send(new_request(text, **given), new_context(user))
+        return await self.handler.on_message_send(new_request(text, **given), new_context(user, key=key))
 
     def begin(self, text: str = 'go', **given: Any) -> 'asyncio.Task[Any]':
         """Sends a message in the background."""
@@ -180,9 +189,10 @@ class Site:
         assert isinstance(task, Task)
         return task
 
-    def stream(self, text: str = 'go', *, user: str = 'ada', **given: Any) -> Watcher:
+    def stream(self, text: str = 'go', *, user: str = 'ada', key: str | None = None, **given: Any) -> Watcher:
         """Sends a message and reads its stream in the background."""
-        return Watcher.of(self.handler.on_message_send_stream(new_request(text, **given), new_context(user)))
+        context = new_context(user, key=key)
+        return Watcher.of(self.handler.on_message_send_stream(new_request(text, **given), context))
 
     def subscribe(self, task_id: str, *, user: str = 'ada') -> Watcher:
         """Subscribes in the background."""

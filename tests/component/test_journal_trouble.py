@@ -503,7 +503,12 @@ async def test_a_node_that_was_declared_dead_ends_no_task_that_it_had_to_give_up
         site.journal.heal()
         for _ in range(6):
             await site.advance(1.0)
-        assert await site.records(begun.id) == before, 'the task is left to others'
+        row, records = site.memory.row(begun.id), await site.records(begun.id)
+        assert row is not None
+        assert row.epoch == 2, 'it was taken over, by the same node under another id'
+        assert records[: len(before)] == before
+        assert [record.kind for record in records[len(before) :]] == ['status', 'turn_ended']
+        assert 'died' in (records[len(before)].note or '')
 
 
 async def test_the_sender_of_a_refused_record_hears_of_it_also_if_the_node_is_declared_dead() -> None:

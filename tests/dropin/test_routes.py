@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from a2a.client import ClientConfig, ClientFactory
+from a2a.client import ClientCallContext, ClientConfig, ClientFactory
 from a2a.client.client import Client
 from a2a.server.request_handlers import RequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
@@ -94,6 +94,15 @@ async def test_the_extended_card_is_served(binding: str) -> None:
     async with connected(Echo(), binding, extended_agent_card=new_card(name='extended')) as client:
         card = await client.get_extended_agent_card(GetExtendedAgentCardRequest())
     assert card.name == 'extended'
+
+
+@pytest.mark.skipif(PEER, reason='a2a-sdk knows no keys')
+async def test_a_message_that_is_sent_again_under_its_key_is_executed_once(binding: str) -> None:
+    message, context = request('hi'), ClientCallContext(service_parameters={'Idempotency-Key': 'k'})
+    async with connected(Echo(), binding) as client:
+        answers = [each for _ in range(2) async for each in client.send_message(message, context=context)]
+        assert answers[0] == answers[1]
+        assert len((await client.list_tasks(ListTasksRequest())).tasks) == 1
 
 
 @pytest.mark.skipif(PEER, reason='a2a-sdk answers with an error')

@@ -5,9 +5,11 @@ from a2a.utils.errors import InvalidParamsError, VersionNotSupportedError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.service_parameters import (
     NOTHING,
     ServiceParameters,
+    check_idempotency_key,
     check_version,
     parse_event_id,
     service_parameters,
@@ -43,6 +45,26 @@ def test_the_first_value_that_says_something_counts() -> None:
     assert (
         service_parameters([('last-event-id', ''), ('lastEventId', '2'), ('last-event-id', '3')]).last_event_id == '2'
     )
+
+
+@pytest.mark.parametrize(
+    ('values', 'found'),
+    [([], None), ([''], ''), ([' k '], 'k'), (['k', 'k'], 'k'), (['k', 'other'], 'k, other'), (['', 'k'], ', k')],
+)
+def test_a_key_is_one_value_and_not_left_out_silently(values: list[str], found: str | None) -> None:
+    assert service_parameters([('Idempotency-KEY', value) for value in values]).idempotency_key == found
+
+
+@pytest.mark.parametrize('key', ['k', 'k' * 255, '!~"', '8e03978e-40d5-43e8-bc93-6894a57f9324'])
+def test_keys(key: str) -> None:
+    check_idempotency_key(key)
+
+
+@pytest.mark.parametrize('key', ['', 'k' * 256, 'a b', 'a, b', ' k', 'k\n', '\x7f', '\xe9', 'k\ud800'], ids=ascii)
+def test_keys_that_are_none(key: str) -> None:
+    with pytest.raises(InvalidFieldError) as caught:
+        check_idempotency_key(key)
+    assert [violation.field for violation in caught.value.violations] == ['Idempotency-Key']
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from a2a_scribe.clock import Clock
 from a2a_scribe.cluster.node import Node
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.latch import Latch
-from a2a_scribe.engine.writer import Writer
+from a2a_scribe.engine.writer import KeyTakenError, Writer
 from a2a_scribe.errors import EnvironmentFault, JournalRefusedError, JournalUnavailableError, NodeFencedError
-from a2a_scribe.journal.port import Append, AppendResult, Group, Journal, Receipt, Write, WriteResult
+from a2a_scribe.journal.port import Append, AppendResult, Group, Journal, Known, Receipt, Write, WriteResult
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import CommitPoint, Signals, TroublePoint
@@ -265,7 +265,10 @@ class CommitLoop:
             records = sum(len(append.records) for append in group.appends)
             self._signals.committed.emit(CommitPoint(group.node, group.number, len(group.appends), records))
         for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
-            writer.committed(append, result)
+            if append.key is not None and isinstance(result, Known):
+                writer.give_up(KeyTakenError(result))
+            else:
+                writer.committed(append, result)
             self._hub.ring(writer.task_id)
         for request, outcome in zip(batch.requests, receipt.written, strict=True):
             self._answer(request, outcome, group.node)

@@ -1,6 +1,7 @@
 """One wait with an end: for something to happen, or for time to be up."""
 
 import asyncio
+import math
 
 from a2a_scribe.clock import Clock
 
@@ -20,7 +21,10 @@ class Latch:
             self._opened.set_result(None)
 
     async def wait(self, clock: Clock, seconds: float) -> None:
-        """Waits until the latch is open, which it is after `seconds` at the latest."""
+        """Waits until the latch is open, which it is after `seconds` at the latest; `math.inf` for no matter when."""
+        if seconds == math.inf:
+            await self._opened
+            return
         timer = clock.call_later(seconds, self.open)
         try:
             await self._opened

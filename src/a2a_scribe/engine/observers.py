@@ -59,16 +59,20 @@ class Ticket:
 class TurnObserver:
     """Waits for the answer to one message."""
 
-    def __init__(self, reading: Reading, ticket: Ticket, task_id: str, caller: Caller, after: int) -> None:
-        """Watches the turn of `ticket`, whose records come after `after`."""
+    def __init__(
+        self, reading: Reading, ticket: Ticket, task_id: str, caller: Caller, after: int, *, is_repeat: bool = False
+    ) -> None:
+        """Watches the turn of `ticket`, whose records come after `after`; a repeat watches what may be over."""
         self.ticket = ticket
+        self.is_repeat = is_repeat
+        """The message was sent before, and its turn is that of the first time."""
         self.task_id = task_id
         self._reading = reading
         self._caller = caller
         self._cursor = Cursor(reading, task_id, after)
         self._shown = after
         """The record up to which the observer has seen everything, as part of a whole task."""
-        self._is_new = after == 0
+        self._is_new = after == 0 and not is_repeat
         self._started = self._is_new
 
     @property

@@ -27,6 +27,17 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageKey:
+    """What makes a message the same as one that was sent before."""
+
+    name: str
+    digest: bytes
+    """Of all that the message is to lead to."""
+    field: str
+    """Where the client gave the name, for errors."""
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """One accepted message."""
 
@@ -43,6 +54,8 @@ class Order:
     streams: bool = False
     place: Place | None = None
     """The place that was taken for its turn."""
+    key: MessageKey | None = None
+    """Given by clients that may send the message again, and want it to be executed once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,25 @@ import contextvars
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
 from a2a_scribe.core.records import TurnStarted, encode
+from a2a_scribe.engine import repeats
 from a2a_scribe.engine.observers import Ticket, TurnObserver
-from a2a_scribe.engine.orders import Order
+from a2a_scribe.engine.orders import MessageKey, Order
 from a2a_scribe.engine.session import Session, Waiting
-from a2a_scribe.engine.writer import Writer
-from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.engine.writer import KeyTakenError, Writer
+from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
-from a2a_scribe.journal.port import Accept, Claimed, Full, Missing, Queued, Refused, Stale, StoredTask, WriteResult
+from a2a_scribe.journal.port import (
+    Accept,
+    Claimed,
+    Full,
+    Known,
+    Missing,
+    Queued,
+    Refused,
+    Stale,
+    StoredTask,
+    WriteResult,
+)
 from a2a_scribe.protocol.types import TurnId
 
 ATTEMPTS = 20
@@ -32,21 +44,64 @@ async def accept(session: Session, order: Order) -> TurnObserver:
         JournalUnavailableError: The message could not be recorded; nothing was accepted.
     """
     ticket = Ticket(TurnId(session.parts.ids.new()))
-    if order.stored is None:
-        if session.registry.get(order.request.message.task_id) is not None:
-            raise InvalidParamsError('the request context names a task that exists already')
-        session.start_first(order, ticket)
-        return TurnObserver(session.reading, ticket, order.request.message.task_id, order.caller, 0)
-    return await _accept_follow_up(session, order, order.stored, ticket)
+    if order.stored is not None:
+        return await _accept_follow_up(session, order, order.stored, ticket)
+    live = session.registry.get(order.request.message.task_id)
+    if live is not None:
+        return await _find_live(session, order, live.writer)
+    if order.key is not None:
+        return await _accept_first_with_key(session, order, order.key, ticket)
+    session.start_first(order, ticket)
+    return TurnObserver(session.reading, ticket, order.request.message.task_id, order.caller, 0)
+
+
+async def _accept_first_with_key(session: Session, order: Order, key: MessageKey, ticket: Ticket) -> TurnObserver:
+    replaces = None
+    for _ in range(ATTEMPTS):
+        writer = session.start_first(order, ticket, repeats.key_of(session, key, ticket.turn_id, replaces))
+        known = await _until_born(writer)
+        if known is None:
+            return TurnObserver(session.reading, ticket, writer.task_id, order.caller, 0)
+        observer = await repeats.observe(session, order, key, known)
+        if observer is not None:
+            return observer
+        replaces = known.turn_id
+    raise JournalUnavailableError('the task of the message is deleted again and again; try again')
+
+
+async def _find_live(session: Session, order: Order, writer: Writer) -> TurnObserver:
+    """Returns the observer of a message whose task is live under the id that its request context names too."""
+    key, taken = order.key, writer.key
+    if key is not None and taken is not None and (key.name, order.caller.scope) == (taken.name, writer.caller.scope):
+        known = await _until_born(writer) or Known(writer.task_id, taken.turn_id, taken.digest)
+        observer = await repeats.observe(session, order, key, known)
+        if observer is not None:
+            return observer
+    raise InvalidParamsError('the request context names a task that exists already')
+
+
+async def _until_born(writer: Writer) -> Known | None:
+    """Waits until a task is durable; returns whose its key is, if it is another's."""
+    try:
+        await writer.wait_for_room()
+    except KeyTakenError as taken:
+        return taken.known
+    except EnvironmentFault:
+        return None  # the turn is lost, which its observer tells
+    return None
 
 
 async def _accept_follow_up(session: Session, order: Order, stored: StoredTask, ticket: Ticket) -> TurnObserver:
     task_id = stored.row.task_id
     _, body = encode(TurnStarted(ticket.turn_id, order.caller_record, order.request))
     waiting = Waiting(ticket, order, contextvars.copy_context())
+    key, replaces = order.key, None
+    if key is not None:
+        session.retention.note_key()
     for _ in range(ATTEMPTS):
         limit = session.parts.settings.queued_messages
-        request = Accept(task_id, order.caller, ticket.turn_id, body, stored.row.seq, limit)
+        taken = None if key is None else repeats.key_of(session, key, ticket.turn_id, replaces)
+        request = Accept(task_id, order.caller, ticket.turn_id, body, stored.row.seq, limit, taken)
         settle = _Settling(session, stored, waiting, body)
         result = await session.commits.write(request, settle)
         match result:
@@ -54,6 +109,11 @@ async def _accept_follow_up(session: Session, order: Order, stored: StoredTask, 
                 return TurnObserver(session.reading, ticket, task_id, order.caller, stored.row.seq)
             case Stale():
                 stored = await _read_again(session, order, task_id)
+            case Known() if key is not None:
+                observer = await repeats.observe(session, order, key, result)
+                if observer is not None:
+                    return observer
+                replaces = result.turn_id
             case Refused():
                 raise UnsupportedOperationError(f'Task {task_id} has ended')
             case Full():

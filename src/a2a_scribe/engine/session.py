@@ -20,7 +20,7 @@ from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
 from a2a_scribe.core.records import Record, TurnStarted, decode_turn_started
 from a2a_scribe.core.statuses import TurnFacts, begin_again, begin_turn, recovery_metadata, repeat_status
-from a2a_scribe.engine.capacity import Capacity
+from a2a_scribe.engine.capacity import Capacity, Place
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.contexts import RERUN, Rerun, rebuild_context
 from a2a_scribe.engine.crashes import policy_for
@@ -32,15 +32,15 @@ from a2a_scribe.engine.observers import Ticket
 from a2a_scribe.engine.orders import AfterCrash, Agent, Order
 from a2a_scribe.engine.recovery import Recovery
 from a2a_scribe.engine.registry import LiveTask, Registry
-from a2a_scribe.engine.retention import Retention, ages_of
+from a2a_scribe.engine.retention import Retention
 from a2a_scribe.engine.turn import Prepare, Turn
 from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
-from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, TaskRow, Write
+from a2a_scribe.journal.port import Append, AppendResult, Journal, Key, Known, NextTurn, Queued, TaskRow, Write
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
-from a2a_scribe.protocol.types import NodeId, Task
+from a2a_scribe.protocol.types import NodeId, Task, TurnId
 from a2a_scribe.services import Background, Service, Supervisor
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TroublePoint
@@ -112,14 +112,11 @@ class Session:
             parts.settings,
             partial(take_over, self),
         )
+        self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name)
         self.supervisor = Supervisor(self._services(), self._die, self._end_with_loop)
 
     def _services(self) -> list[Service]:
-        parts = self.parts
-        services: list[Service] = [self.commits, self.lookout]
-        if ages_of(parts.settings):
-            services.append(Retention(parts.journal, parts.settings, parts.clock, parts.agent_name))
-        return services
+        return [self.commits, self.lookout, self.retention]
 
     def _new_node(self) -> Node:
         """Makes a new identity, whose lock is held before anybody can know it."""
@@ -185,23 +182,34 @@ class Session:
 
     # -- turns
 
-    def start_first(self, order: Order, ticket: Ticket) -> Writer:
-        """Starts the first turn of a new task; nothing is recorded before the agent or a deadline asks for it."""
+    def start_first(self, order: Order, ticket: Ticket, key: Key | None = None) -> Writer:
+        """Starts the first turn of a new task; nothing is recorded before the agent or a deadline asks for it.
+
+        With a key the task is recorded now, and the agent begins when that is durable.
+        """
         message = order.request.message
         writer = Writer(message.task_id, order.caller, self.tools)
         started = TurnStarted(ticket.turn_id, order.caller_record, order.request)
-        writer.open_turn(started, order.configs)
+        writer.open_turn(started, order.configs, key)
         turn = Turn(started, self._facts(writer.task_id, message.context_id, started), writer, _ready(order))
         ticket.turn = turn
         turn.on_reply = self._ringer(writer.task_id)
         self.registry.add(writer, turn)
+        if key is not None:
+            self.retention.note_key()
+            turn.start = partial(self._begin_first, turn, contextvars.copy_context(), order.place)
+            writer.make_task(turn.facts)
+            return writer
         if order.configs:
             writer.make_task(turn.facts)
         elif order.wants_id:
             turn.timer = self.parts.clock.call_later(self.parts.settings.create_task_after, turn.make_task)
-        self.parts.on_turn(writer.task_id, 0)
-        self.runner.start(turn, contextvars.copy_context(), order.place)
+        self._begin_first(turn, contextvars.copy_context(), order.place)
         return writer
+
+    def _begin_first(self, turn: Turn, variables: contextvars.Context, place: Place | None) -> None:
+        self.parts.on_turn(turn.writer.task_id, 0)
+        self.runner.start(turn, variables, place)
 
     def start_follow_up(self, writer: Writer, started: Record, waiting: Waiting | None) -> None:
         """Starts a turn whose start is durable, on the writer that owns the task."""
@@ -265,6 +273,14 @@ class Session:
         if self.registry.get(task_id) is not None or queued.owner == self._own_id():
             self._waiting.setdefault(task_id, []).append(waiting)
 
+    def ticket_of(self, task_id: str, turn_id: TurnId) -> Ticket | None:
+        """Returns a ticket for a turn that runs or waits in this process, `None` if there is no such turn."""
+        live = self.registry.get(task_id)
+        if live is not None and live.turn is not None and live.turn.turn_id == turn_id:
+            return Ticket(turn_id, live.turn)
+        found = (waiting.ticket for waiting in self._waiting.get(task_id, ()) if waiting.ticket.turn_id == turn_id)
+        return next(found, None)
+
     def _take_waiting(self, task_id: str, turn_id: str) -> Waiting | None:
         for waiting in self._waiting.get(task_id, ()):
             if waiting.ticket.turn_id == turn_id:
@@ -286,6 +302,8 @@ class Session:
 
     def on_committed(self, writer: Writer, append: Append, result: AppendResult) -> None:
         """Goes on with the next message, or lets the task leave memory."""
+        if append.key is not None:
+            self._settle_key(writer, result)
         if append.row.state in TERMINAL:
             self._waiting.pop(writer.task_id, None)
         if isinstance(result, NextTurn):
@@ -294,6 +312,16 @@ class Session:
             self.start_follow_up(writer, result.started, self._take_waiting(writer.task_id, turn_id))
         elif writer.released:
             self._forget(writer)
+
+    def _settle_key(self, writer: Writer, result: AppendResult) -> None:
+        """Has the agent begin, unless the message came before, or its turn has been ended already."""
+        live = self.registry.get(writer.task_id)
+        turn = None if live is None or live.writer is not writer else live.turn
+        if turn is None or turn.start is None or isinstance(result, Known):
+            return
+        start, turn.start = turn.start, None
+        if not turn.ended and not turn.cancelling:
+            start()
 
     def _keep_result(self, writer: Writer) -> None:
         """Keeps the task as the ended turn leaves it, for its sender: the next turn changes it at once."""

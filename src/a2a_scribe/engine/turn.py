@@ -67,6 +67,8 @@ class Turn:
         """Where it runs, or waits for room to."""
         self.task: asyncio.Task[None] | None = None
         """What runs `execute`, once there is room."""
+        self.start: Callable[[], None] | None = None
+        """Has it begin, once the key of its message is durable."""
         self.timer: Timer | None = None
         self.watch: Watching | None = None
         self.held = 0

@@ -31,7 +31,7 @@ from a2a_scribe.engine.refusals import (
 )
 from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
-from a2a_scribe.journal.port import Append, AppendResult, Caller, NextTurn, StoredTask, TaskRow
+from a2a_scribe.journal.port import Append, AppendResult, Caller, Key, Known, NextTurn, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, TaskPushNotificationConfig, TaskState
@@ -39,6 +39,15 @@ from a2a_scribe.settings import Settings
 
 SNAPSHOT_BYTES = 16_384
 """No snapshot in the middle of a turn before so many bytes of records: folding them costs less than storing it."""
+
+
+class KeyTakenError(Exception):
+    """The task was not born: its message came before, under the same key."""
+
+    def __init__(self, known: Known) -> None:
+        """Takes whose the key is."""
+        super().__init__(f'the key belongs to a message of task {known.task_id}')
+        self.known = known
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,8 @@ class Writer:
         self.released = False
         """The node does not own the task any more; what the tail holds is still true."""
         self.broken: Exception | None = None
+        self.key: Key | None = None
+        """Of the message that the task is born with."""
         self._closed = False
         """The turn's end is recorded: nothing more of it may be."""
         self._tools = tools
@@ -99,10 +110,13 @@ class Writer:
 
     # -- turns
 
-    def open_turn(self, turn: TurnStarted, configs: tuple[TaskPushNotificationConfig, ...] = ()) -> None:
+    def open_turn(
+        self, turn: TurnStarted, configs: tuple[TaskPushNotificationConfig, ...] = (), key: Key | None = None
+    ) -> None:
         """Begins the first turn of a new task; recorded with the task, or never if the answer is a Message."""
         self._open_turn = self._unrecorded_start = turn
         self._configs = configs
+        self.key = key
 
     def follow_turn(self, started: Record) -> TurnStarted:
         """Moves on by the start of a turn, which the journal has recorded; returns it."""
@@ -213,7 +227,7 @@ class Writer:
         row = self._current_row(node, records)
         append = Append(row, records, self.projection, self.caller, born=self._row is None, ends_turn=self._ends_turn)
         if append.born:
-            append.configs = self._configs
+            append.configs, append.key = self._configs, self.key
         self._ends_turn = False
         too_long = self._tools.keeps_records and self.projection.history_bytes > self._tools.settings.history_bytes
         if self.projection.is_whole and (append.ends_turn or too_long or self._is_snapshot_due()):

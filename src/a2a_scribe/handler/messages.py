@@ -6,18 +6,19 @@ from contextlib import aclosing
 from a2a.server.agent_execution import RequestContext, RequestContextBuilder
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import AgentCard
-from a2a.utils.errors import A2AError, InternalError, UnsupportedOperationError
+from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, UnsupportedOperationError
 
 from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import limit_history
 from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.observers import Presence, TurnObserver, always
-from a2a_scribe.engine.orders import Order
+from a2a_scribe.engine.orders import MessageKey, Order
 from a2a_scribe.errors import DeadlineError, EnvironmentFault
 from a2a_scribe.handler import guards
 from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
+from a2a_scribe.handler.keys import key_of
 from a2a_scribe.handler.push_configs import PushConfigs
 from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.faults import InvalidFieldError
@@ -26,6 +27,7 @@ from a2a_scribe.protocol.types import (
     Message,
     SendMessageRequest,
     Task,
+    TaskPushNotificationConfig,
 )
 from a2a_scribe.settings import FailureAnswer
 
@@ -130,12 +132,13 @@ class Messages:
     ) -> TurnObserver:
         guards.check_size('message', params.message, self._engine.settings.event_bytes)
         guards.check_send(params)
+        key = key_of(params, context, message_id_is_key=self._engine.settings.message_id_is_key)
         if self._validate_input_modes:
             guards.check_input_modes(params.message, self._card)
         caller = self._callers.of(params, context)
         place = await self._engine.take_place(caller)
         try:
-            return await self._send(params, context, caller, place, wants_id=wants_id, streams=streams)
+            return await self._send(params, context, caller, place, key, wants_id=wants_id, streams=streams)
         finally:
             if not place.is_used:
                 place.leave()
@@ -146,12 +149,13 @@ class Messages:
         context: ServerCallContext,
         caller: Caller,
         place: Place,
+        key: MessageKey | None,
         *,
         wants_id: bool,
         streams: bool,
     ) -> TurnObserver:
         inline = await self._push_configs.check_inline(params)
-        stored = await self._find(params.message, caller)
+        stored = await self._find(params.message, caller, may_have_ended=key is not None)
         request, request_context = await self._make_context(params, context, stored)
         order = Order(
             request=request,
@@ -163,23 +167,43 @@ class Messages:
             wants_id=wants_id,
             streams=streams,
             place=place,
+            key=key,
         )
         if stored is None:
-            await self._push_configs.store_elsewhere(inline, request.message.task_id, context)
-            return await self._engine.send(order)
+            return await self._send_first(order, inline, context)
         observer = await self._engine.send(order)
-        if inline is not None:
+        if inline is not None and not observer.is_repeat:
             await self._push_configs.put(inline, request.message.task_id, caller, context)
         return observer
 
-    async def _find(self, message: Message, caller: Caller) -> StoredTask | None:
-        """Returns the task that a message continues, and refuses what cannot be continued."""
+    async def _send_first(
+        self, order: Order, inline: TaskPushNotificationConfig | None, context: ServerCallContext
+    ) -> TurnObserver:
+        """Sends the first message of a task, whose config has to be there before the agent begins."""
+        task_id = order.request.message.task_id
+        config = await self._push_configs.store_elsewhere(inline, task_id, context)
+        if order.key is None:
+            return await self._engine.send(order)
+        try:
+            observer = await self._engine.send(order)
+        except InvalidParamsError:
+            await self._push_configs.drop_elsewhere(config, context)
+            raise
+        if observer.is_repeat and observer.task_id != task_id:
+            await self._push_configs.drop_elsewhere(config, context)
+        return observer
+
+    async def _find(self, message: Message, caller: Caller, *, may_have_ended: bool) -> StoredTask | None:
+        """Returns the task that a message continues, and refuses what cannot be continued.
+
+        One that has ended may have done so because of this very message, if it is sent again.
+        """
         if not message.task_id:
             return None
         stored = await self._engine.find(message.task_id, caller)
         if message.context_id and message.context_id != stored.row.context_id:
             raise InvalidFieldError('message.contextId', 'is not that of the task')
-        if stored.row.state in TERMINAL:
+        if stored.row.state in TERMINAL and not may_have_ended:
             raise UnsupportedOperationError(f'Task {message.task_id} has ended as {name_of(stored.row.state)}')
         return stored
 

@@ -114,10 +114,18 @@ class PushConfigs:
 
     async def store_elsewhere(
         self, inline: TaskPushNotificationConfig | None, task_id: str, context: ServerCallContext
-    ) -> None:
-        """Stores a new task's config in the user's own store, if there is one."""
-        if inline is not None and self._store is not None:
-            await self._store.set_info(task_id, self._complete(inline, task_id), context)
+    ) -> TaskPushNotificationConfig | None:
+        """Stores a new task's config in the user's own store, if there is one; returns what it has stored."""
+        if inline is None or self._store is None:
+            return None
+        complete = self._complete(inline, task_id)
+        await self._store.set_info(task_id, complete, context)
+        return complete
+
+    async def drop_elsewhere(self, stored: TaskPushNotificationConfig | None, context: ServerCallContext) -> None:
+        """Removes what `store_elsewhere` has stored: its task was not made."""
+        if stored is not None and self._store is not None:
+            await self._store.delete_info(stored.task_id, context, stored.id)
 
     async def put(
         self, config: TaskPushNotificationConfig, task_id: str, caller: Caller, context: ServerCallContext

@@ -98,8 +98,8 @@ class ForeignJournal:
         if not self._warned:
             self._warned = True
             logger.warning(
-                '%s keeps the newest state of a task only: events, queued messages and push configs live in memory, '
-                'a crash leaves running tasks as they are, and several processes are not coordinated. '
+                '%s keeps the newest state of a task only: events, queued messages, idempotency keys and push configs '
+                'live in memory, a crash leaves running tasks as they are, and several processes are not coordinated. '
                 'a2a_scribe.DatabaseTaskStore keeps all of it.',
                 self._name,
             )
@@ -145,11 +145,15 @@ class ForeignJournal:
         receipt = self._memory.admit(group)
         if receipt is not None:
             return receipt
-        tasks = [(append, append.projection.to_task()) for append in group.appends]
-        for write in group.writes:
-            if isinstance(write, Accept | Claim | TakeOver):
-                await self._adopt(write.task_id, write.caller)
-        await self._save_all(tasks)
+        tasks = [(append, append.projection.to_task()) for append in self._memory.take_keys(group)]
+        try:
+            for write in group.writes:
+                if isinstance(write, Accept | Claim | TakeOver):
+                    await self._adopt(write.task_id, write.caller)
+            await self._save_all(tasks)
+        except BaseException:
+            self._memory.give_keys_back(group)
+            raise
         receipt = await self._memory.commit(group)
         for append, result in zip(group.appends, receipt.appended, strict=True):
             if isinstance(result, Released):
@@ -349,8 +353,12 @@ class ForeignJournal:
         except Exception as error:
             raise JournalUnavailableError(f'{self._name} cannot delete task {task_id}') from error
         self._forget_kept(task_id)
-        self._memory.forget_configs(task_id)
+        self._memory.forget_belongings(task_id)
         return True
+
+    async def delete_expired_keys(self, now: int) -> int:
+        """Deletes some of the keys that have expired; they live in memory."""
+        return await self._memory.delete_expired_keys(now)
 
     async def delete_ended(self, ended: Ended) -> list[str]:
         """Deletes nothing: how long a user's own store keeps tasks is its own business."""

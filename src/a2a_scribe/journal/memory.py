@@ -17,6 +17,7 @@ from a2a_scribe.journal.decisions import (
     refusal_to_replace,
     starting_record,
 )
+from a2a_scribe.journal.keys import MemoryKeys
 from a2a_scribe.journal.port import (
     Accept,
     Append,
@@ -64,6 +65,7 @@ class MemoryJournal:
         self._snapshots: dict[str, tuple[int, bytes]] = {}
         self._inbox: defaultdict[str, list[Accept]] = defaultdict(list)
         self._configs: defaultdict[str, dict[str, TaskPushNotificationConfig]] = defaultdict(dict)
+        self._keys = MemoryKeys()
         self._nodes: dict[NodeId, NodeRow] = {}
         self._dead: set[NodeId] = set()
         self._receipts: dict[NodeId, tuple[int, Receipt | None]] = {}
@@ -145,7 +147,8 @@ class MemoryJournal:
         if number >= group.number:
             raise NodeFencedError
         for append in group.appends:
-            self._refuse_to_overwrite(append)
+            if append.key is None or self._keys.holder(append, group.now) is None:
+                self._refuse_to_overwrite(append)
         return None
 
     def _refuse_to_overwrite(self, append: Append) -> None:
@@ -158,6 +161,8 @@ class MemoryJournal:
 
     def _append(self, append: Append, group: Group) -> AppendResult:
         task_id = append.row.task_id
+        if (known := self._keys.take(append, group.now)) is not None:
+            return known
         self._records.setdefault(task_id, []).extend(append.records)
         self._rows[task_id] = append.row
         if append.snapshot is not None:
@@ -196,6 +201,8 @@ class MemoryJournal:
         return Done()
 
     def _accept(self, accept: Accept, group: Group) -> WriteResult:
+        if (known := self._keys.take(accept, group.now)) is not None:
+            return known
         waiting = len(self._inbox.get(accept.task_id, ()))
         result = decide_accept(self._rows.get(accept.task_id), accept, group.node, waiting)
         if isinstance(result, Claimed):
@@ -204,6 +211,8 @@ class MemoryJournal:
             self._records[accept.task_id].append(started)
         elif isinstance(result, Queued):
             self._inbox[accept.task_id].append(accept)
+        else:
+            self._keys.give_back(accept)
         return result
 
     def _take_over(self, take: TakeOver, group: Group) -> WriteResult:
@@ -227,16 +236,26 @@ class MemoryJournal:
         self._records[row.task_id] = records
         self._snapshots[row.task_id] = (row.seq, snapshot)
 
+    def take_keys(self, group: Group) -> list[Append]:
+        """Takes the keys of births before they are written; returns the appends that are to be written."""
+        return [append for append in group.appends if self._keys.take(append, group.now) is None]
+
+    def give_keys_back(self, group: Group) -> None:
+        """Frees the keys of births that were not written."""
+        for append in group.appends:
+            self._keys.give_back(append)
+
     def forget(self, task_id: str) -> list[Record]:
-        """Drops a task, and returns its records; its push configs stay."""
+        """Drops a task, and returns its records; its push configs and keys stay."""
         self._rows.pop(task_id, None)
         self._snapshots.pop(task_id, None)
         self._inbox.pop(task_id, None)
         return self._records.pop(task_id, [])
 
-    def forget_configs(self, task_id: str) -> None:
-        """Drops a task's push configs."""
+    def forget_belongings(self, task_id: str) -> None:
+        """Drops a task's push configs, and frees its keys."""
         self._configs.pop(task_id, None)
+        self._keys.forget(task_id)
 
     async def has_task(self, task_id: str, caller: Caller) -> bool:
         """Whether the task exists for the caller."""
@@ -292,15 +311,19 @@ class MemoryJournal:
         if row.node is not None:
             raise TaskConflictError(f'task {task_id} cannot be deleted: the agent is working on it')
         self.forget(task_id)
-        self.forget_configs(task_id)
+        self.forget_belongings(task_id)
         return True
+
+    async def delete_expired_keys(self, now: int) -> int:
+        """Deletes some of the keys that have expired."""
+        return self._keys.delete_expired(now)
 
     async def delete_ended(self, ended: Ended) -> list[str]:
         """Deletes all of the tasks that ended long ago."""
         found = [row.task_id for row in self._rows.values() if _has_ended(row, ended)]
         for task_id in found:
             self.forget(task_id)
-            self.forget_configs(task_id)
+            self.forget_belongings(task_id)
         return found
 
     def _fold(self, task_id: str) -> Projection:

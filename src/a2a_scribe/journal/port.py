@@ -80,6 +80,24 @@ class StoredTask:
     snapshot_bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a client calls a message, so that it is executed once however often it is sent.
+
+    It belongs to one message of its owner, until it expires.
+    """
+
+    name: str
+    digest: bytes
+    """Of the message: the same name is not to mean another one."""
+    turn_id: TurnId
+    """The turn that answers the message."""
+    expires_at: int
+    """Microseconds since the epoch."""
+    replaces: TurnId | None = None
+    """A turn whose task was found to be deleted: its key is free."""
+
+
 @dataclass(slots=True)
 class Append:
     """Records of a task that the node owns, or that is born with them."""
@@ -95,6 +113,8 @@ class Append:
     ends_turn: bool = False
     configs: tuple[TaskPushNotificationConfig, ...] = ()
     """Push configs that are created with the task."""
+    key: Key | None = None
+    """Of the message that the task is born with; if it is another's already, the task is not born."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +128,8 @@ class Accept:
     """The encoded `TurnStarted`."""
     expected_seq: int
     queue_limit: int
+    key: Key | None = None
+    """If it is another's already, the message is not looked at; if the message is not accepted, it stays free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +225,16 @@ class Done:
     """Written."""
 
 
-WriteResult = Claimed | Queued | Refused | Full | Stale | Missing | Done
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The key belongs to a message that came before, and nothing was written for this one."""
+
+    task_id: str
+    turn_id: TurnId
+    digest: bytes
+
+
+WriteResult = Claimed | Queued | Refused | Full | Stale | Missing | Known | Done
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +254,7 @@ class NextTurn:
     started: Record
 
 
-AppendResult = Continues | Released | NextTurn
+AppendResult = Continues | Released | NextTurn | Known
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +397,9 @@ class Journal(Protocol):
             TaskConflictError: A turn is open.
             JournalUnavailableError: Not now.
         """
+
+    async def delete_expired_keys(self, now: int) -> int:
+        """Deletes a few of the keys that have expired, and returns how many. Raises: JournalUnavailableError."""
 
     async def delete_ended(self, ended: Ended) -> list[str]:
         """Deletes some of the tasks that `ended` names, with all that belongs to them, and returns their ids.

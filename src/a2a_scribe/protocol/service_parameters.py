@@ -15,12 +15,17 @@ VERSION: Final = 'A2A-Version'
 EXTENSIONS: Final = 'A2A-Extensions'
 LAST_EVENT_ID: Final = 'Last-Event-ID'
 """The last event that a reader has seen; the name is that of HTML's server-sent events."""
+IDEMPOTENCY_KEY: Final = 'Idempotency-Key'
+"""What a message is called by a client that may send it again, and wants it to be executed once."""
+KEY_IN_STATE: Final = 'a2a_scribe.idempotency_key'
+"""Where the state of a call context has that key."""
 
 SUPPORTED_VERSION: Final = '1.0'
 UNNAMED_VERSION: Final = '0.3'
 """The version that a client speaks which names none (section 3.6.2)."""
 
 MAX_DIGITS: Final = 18
+KEY_FORM: Final = re.compile(r'[!-~]{1,255}')
 VERSION_FORM: Final = re.compile(r'(\d{1,9}\.\d{1,9})(\.\d{1,9})?', re.ASCII)
 
 
@@ -30,6 +35,8 @@ class ServiceParameters(NamedTuple):
     version: str = ''
     extensions: frozenset[str] = frozenset()
     last_event_id: str = ''
+    idempotency_key: str | None = None
+    """An empty key is one too, and refused."""
 
 
 NOTHING: Final = ServiceParameters()
@@ -39,6 +46,7 @@ def service_parameters(given: Iterable[tuple[str, str]]) -> ServiceParameters:
     """Reads the parameters from names and values; of a name that comes twice, the first value that is not empty."""
     version = last_event_id = ''
     extensions: list[str] = []
+    keys: list[str] = []
     for name, value in given:
         match name.lower():
             case 'a2a-version':
@@ -47,7 +55,10 @@ def service_parameters(given: Iterable[tuple[str, str]]) -> ServiceParameters:
                 extensions += (uri for part in value.split(',') if (uri := part.strip()))
             case 'last-event-id' | 'lasteventid':
                 last_event_id = last_event_id or value.strip()
-    return ServiceParameters(version, frozenset(extensions), last_event_id)
+            case 'idempotency-key':
+                keys.append(value.strip())
+    key = ', '.join(dict.fromkeys(keys)) if keys else None
+    return ServiceParameters(version, frozenset(extensions), last_event_id, key)
 
 
 def check_version(version: str) -> None:
@@ -61,6 +72,12 @@ def check_version(version: str) -> None:
         )
         text = f'{said} is not supported: send {VERSION}: {SUPPORTED_VERSION}'
         raise VersionNotSupportedError(text, data={'supportedVersions': SUPPORTED_VERSION})
+
+
+def check_idempotency_key(text: str) -> None:
+    """Refuses a key that is empty, too long, or more than one word. Raises: InvalidParamsError."""
+    if KEY_FORM.fullmatch(text) is None:
+        raise InvalidFieldError(IDEMPOTENCY_KEY, 'must have 1 to 255 visible characters of ASCII, and no spaces')
 
 
 def parse_event_id(text: str) -> int | None:

@@ -22,6 +22,7 @@ from a2a_scribe.testing.contract.copies import CopiesContract
 from a2a_scribe.testing.contract.deaths import DeathsContract
 from a2a_scribe.testing.contract.fence import FenceContract
 from a2a_scribe.testing.contract.isolation import IsolationContract
+from a2a_scribe.testing.contract.keys import KeysContract
 from a2a_scribe.testing.contract.lists import ListsContract
 from a2a_scribe.testing.contract.lost_answers import LostAnswersContract
 from a2a_scribe.testing.contract.messages import MessagesContract
@@ -52,5 +53,6 @@ class JournalContract(
     CopiesContract,
     ContentContract,
     ListsContract,
+    KeysContract,
 ):
     """The tests. Subclass, override `connect`, and name in `cannot` what is out of reach."""

@@ -180,6 +180,11 @@ class TroubledJournal:
         self._check()
         return await self.inner.delete_task(task_id, caller)
 
+    async def delete_expired_keys(self, now: int) -> int:
+        """Deletes some of the keys that have expired."""
+        self._check()
+        return await self.inner.delete_expired_keys(now)
+
     async def delete_ended(self, ended: Ended) -> list[str]:
         """Deletes some of the tasks that ended long ago."""
         self._check()

@@ -22,6 +22,7 @@ from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.json import InvalidJsonError, from_dict
 from a2a_scribe.protocol.service_parameters import (
     EXTENSIONS,
+    KEY_IN_STATE,
     LAST_EVENT_ID,
     ServiceParameters,
     check_version,
@@ -108,6 +109,7 @@ class Wire:
             raise InvalidFieldError('tenant', 'is not that of the call')
         context.tenant = context.tenant or tenant
         context.state.update(state)
+        note_key(context, admission)
         return context
 
 
@@ -118,6 +120,12 @@ def _context(call: HttpCall, admission: Admission) -> ServerCallContext:
         state['auth'] = call.scope['auth']
     user: User = StarletteUser(call.scope['user']) if 'user' in call.scope else UnauthenticatedUser()
     return ServerCallContext(state=state, user=user, requested_extensions=set(admission.parameters.extensions))
+
+
+def note_key(context: ServerCallContext, admission: Admission) -> None:
+    """Lets the handler know the key of a message, whoever has built the context."""
+    if admission.parameters.idempotency_key is not None:
+        context.state[KEY_IN_STATE] = admission.parameters.idempotency_key
 
 
 def decode(value: object, operation: Operation) -> Any:

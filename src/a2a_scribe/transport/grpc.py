@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from a2a_scribe.protocol.faults import fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
 from a2a_scribe.protocol.size import check_binary
-from a2a_scribe.transport.calls import Admission, Wire
+from a2a_scribe.transport.calls import Admission, Wire, note_key
 from a2a_scribe.transport.events import to_stream_response
 from a2a_scribe.transport.faults import as_a2a_error, to_grpc_status
 from a2a_scribe.transport.operations import OPERATIONS, Operation
@@ -92,6 +92,7 @@ class GrpcBinding:
             await call.send_initial_metadata([(name.lower(), value) for name, value in admission.headers])
         context = self._build(call)
         context.requested_extensions |= admission.parameters.extensions
+        note_key(context, admission)
         context.tenant = context.tenant or getattr(params, 'tenant', '')
         return params, context, admission
 

@@ -15,6 +15,7 @@ from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.dialects import lock_directory
+from a2a_scribe.journal.sql.keys import delete_expired
 from a2a_scribe.journal.sql.listing import Listed, listing_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
 from a2a_scribe.journal.sql.pruning import delete_ended
@@ -265,6 +266,14 @@ class SqlJournal:
             for statement in self._statements.delete_task:
                 await running.change(statement, {'the_id': task_id})
             return True
+
+        return await self._access.write(work)
+
+    async def delete_expired_keys(self, now: int) -> int:
+        """Deletes some of the keys that have expired."""
+
+        async def work(running: Running) -> int:
+            return await delete_expired(running, self._statements.keys, now)
 
         return await self._access.write(work)
 

@@ -13,6 +13,8 @@ from a2a_scribe.journal.port import (
     Continues,
     Done,
     Group,
+    Key,
+    Known,
     NextTurn,
     Queued,
     Receipt,
@@ -24,6 +26,7 @@ from a2a_scribe.journal.port import (
     WriteResult,
 )
 from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.keys import KeyTable
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
 
@@ -39,6 +42,7 @@ class GroupResolver:
         self._running = running
         self._statements = statements
         self._group = group
+        self._keys = KeyTable(running, statements.keys)
         self._owned = {append.row.task_id for append in group.appends}
         """Tasks that were the node's before anything was judged: no message can have claimed them."""
 
@@ -49,14 +53,29 @@ class GroupResolver:
         return Receipt(appended, written)
 
     async def _appended(self, append: Append) -> AppendResult:
-        if not append.ends_turn:
+        if append.key is None and not append.ends_turn:
             return Continues()
         row = await self._row(append.row.task_id)
+        if append.key is not None:
+            known = await self._unborn(append, append.key, row)
+            if known is not None:
+                return known
+        if not append.ends_turn:
+            return Continues()
         if row is None or row.node != self._group.node or row.open_turn is None:
             return Released()
         key = {'the_id': append.row.task_id, 'after': append.row.seq, 'the_limit': 1}
         (started,) = await self._running.rows(self._statements.read_records, key)
         return NextTurn(rows.record(started))
+
+    async def _unborn(self, append: Append, key: Key, row: TaskRow | None) -> Known | None:
+        """Returns whose the key of a birth was; `None` if the task was born, and perhaps has been deleted since."""
+        known = await self._keys.read(append.caller.scope, key)
+        if known is not None and known.turn_id != key.turn_id and (row is None or known.task_id == row.task_id):
+            return known
+        if row is None and not append.ends_turn:
+            return Known(append.row.task_id, key.turn_id, key.digest)
+        return None
 
     async def _written(self, write: Write) -> WriteResult:
         match write:
@@ -85,7 +104,8 @@ class GroupResolver:
         waits = await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': accept.turn_id})
         if waits or await self._has_started(accept):
             return Queued(None if row is None else row.node)
-        return Stale()
+        known = None if accept.key is None else await self._keys.read(accept.caller.scope, accept.key)
+        return known or Stale()
 
     def _is_claimed(self, row: TaskRow) -> bool:
         return row.node == self._group.node and row.task_id not in self._owned

@@ -24,6 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from a2a_scribe.core.records import TURN_STARTED
+from a2a_scribe.journal.sql.keys import KeyStatements, key_statements_of
 from a2a_scribe.journal.sql.tables import Tables, tables_of
 
 TASK_COLUMNS = (
@@ -79,6 +80,7 @@ class Statements:
     insert_configs: Insert
     delete_config: Delete
     delete_task: tuple[Delete, ...]
+    keys: KeyStatements
 
 
 @lru_cache(maxsize=64)
@@ -131,6 +133,7 @@ def statements_of(prefix: str) -> Statements:
             configs.c.task_id == bindparam('the_id'), configs.c.config_id == bindparam('the_config')
         ),
         delete_task=_delete_task(tables),
+        keys=key_statements_of(tables.idempotency),
     )
 
 

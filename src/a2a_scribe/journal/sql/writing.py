@@ -6,6 +6,7 @@ end, so that a message of the same transaction is seen by the turn's end.
 """
 
 from dataclasses import replace
+from operator import itemgetter
 
 from a2a_scribe.core.records import TURN_STARTED, Record
 from a2a_scribe.errors import NodeFencedError
@@ -20,6 +21,7 @@ from a2a_scribe.journal.port import (
     Done,
     DropConfig,
     Group,
+    Known,
     NextTurn,
     PutConfig,
     Queued,
@@ -33,6 +35,7 @@ from a2a_scribe.journal.port import (
     without_owner,
 )
 from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.keys import KeyTable
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
 from a2a_scribe.protocol.states import TERMINAL
@@ -54,6 +57,9 @@ class GroupWriter:
         self._rows: dict[str, TaskRow] = {}
         self._records: list[Record] = []
         self._waiting: dict[str, list[tuple[int, bytes]]] = {}
+        self._keys = KeyTable(running, statements.keys)
+        self._unborn: dict[str, Known] = {}
+        """Tasks whose message came before, under the same key."""
 
     async def run(self) -> Receipt:
         """Does all of it.
@@ -64,8 +70,9 @@ class GroupWriter:
         """
         await self._pass_fence()
         await self._lock()
-        written = [await self._write(write) for write in self._group.writes]
+        written = await self._write_all()
         await self._look_into_inbox()
+        await self._take_keys_of_births()
         appended = [await self._append(append) for append in self._group.appends]
         await self._store()
         return Receipt(appended, written)
@@ -81,11 +88,25 @@ class GroupWriter:
 
     async def _lock(self) -> None:
         judged = {write.task_id for write in self._group.writes if isinstance(write, Accept | Claim | TakeOver)}
-        if not self._running.is_sqlite and (judged or _touches_in_several_steps(self._group.appends)):
+        if not self._running.is_sqlite and (judged or _touches_in_several_steps(self._group)):
             judged |= {append.row.task_id for append in self._group.appends if not append.born}
         if judged:
             found = await self._running.rows(self._statements.lock_tasks, {'task_ids': sorted(judged)})
             self._rows = {row.task_id: row for row in map(rows.task_row, found)}
+
+    async def _write_all(self) -> list[WriteResult]:
+        """Writes what is wanted, keys in their order: else two nodes could wait for each other."""
+        writes = sorted(enumerate(self._group.writes), key=_by_key)
+        written = [(index, await self._write(write)) for index, write in writes]
+        return [result for _, result in sorted(written, key=itemgetter(0))]
+
+    async def _take_keys_of_births(self) -> None:
+        keyed = [(append.key, append) for append in self._group.appends if append.key is not None]
+        for key, append in sorted(keyed, key=lambda each: each[0].name):
+            task_id = append.row.task_id
+            known = await self._keys.take(append.caller.scope, key, task_id, self._group.now)
+            if known is not None:
+                self._unborn[task_id] = known
 
     async def _write(self, write: Write) -> WriteResult:
         match write:
@@ -113,6 +134,18 @@ class GroupWriter:
         await self._running.change(self._statements.delete_config, key)
 
     async def _accept(self, accept: Accept) -> WriteResult:
+        key, scope = accept.key, accept.caller.scope
+        if key is None:
+            return await self._accept_message(accept)
+        known = await self._keys.take(scope, key, accept.task_id, self._group.now)
+        if known is not None:
+            return known
+        result = await self._accept_message(accept)
+        if not isinstance(result, Claimed | Queued):
+            await self._keys.give_back(scope, key)
+        return result
+
+    async def _accept_message(self, accept: Accept) -> WriteResult:
         row = self._rows.get(accept.task_id)
         waiting = 0
         if row is not None and row.node is not None:
@@ -152,6 +185,9 @@ class GroupWriter:
                 self._waiting.setdefault(task_id, []).append((number, bytes(body)))
 
     async def _append(self, append: Append) -> AppendResult:
+        known = self._unborn.get(append.row.task_id)
+        if known is not None:
+            return known
         self._records += append.records
         waiting = self._waiting.get(append.row.task_id, [])
         if waiting and append.row.state in TERMINAL:
@@ -170,7 +206,7 @@ class GroupWriter:
 
     async def _store(self) -> None:
         born, moved, moved_with_snapshot = [], [], []
-        for append in sorted(self._group.appends, key=lambda append: append.row.task_id):
+        for append in sorted(self._written(), key=lambda append: append.row.task_id):
             row = self._final_row(append)
             snapshot_seq = append.row.seq if append.snapshot is not None else 0
             if append.born:
@@ -187,6 +223,11 @@ class GroupWriter:
         await running.change_many(statements.update_tasks_and_snapshots, moved_with_snapshot)
         await running.change_many(statements.insert_configs, self._born_configs())
 
+    def _written(self) -> list[Append]:
+        if not self._unborn:
+            return self._group.appends
+        return [append for append in self._group.appends if append.row.task_id not in self._unborn]
+
     def _final_row(self, append: Append) -> TaskRow:
         if not append.ends_turn:
             return append.row
@@ -197,9 +238,7 @@ class GroupWriter:
 
     def _born_configs(self) -> list[dict[str, object]]:
         return [
-            rows.config_values(config, append.row.scope, 0)
-            for append in self._group.appends
-            for config in append.configs
+            rows.config_values(config, append.row.scope, 0) for append in self._written() for config in append.configs
         ]
 
 
@@ -208,7 +247,14 @@ def _looks_at_inbox(append: Append) -> bool:
     return not append.born and (append.ends_turn or append.row.state in TERMINAL)
 
 
-def _touches_in_several_steps(appends: list[Append]) -> bool:
+def _by_key(entry: tuple[int, Write]) -> str:
+    write = entry[1]
+    return write.key.name if isinstance(write, Accept) and write.key is not None else ''
+
+
+def _touches_in_several_steps(group: Group) -> bool:
     """Whether rows are touched by more than one statement, so that their order has to be made sure before."""
-    moved = [append for append in appends if not append.born]
+    moved = [append for append in group.appends if not append.born]
+    if moved and len(moved) < len(group.appends) and any(append.key is not None for append in group.appends):
+        return True
     return any(map(_looks_at_inbox, moved)) or len({append.snapshot is None for append in moved}) > 1

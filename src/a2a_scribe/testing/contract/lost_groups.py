@@ -1,9 +1,11 @@
 """Groups whose answer is lost."""
 
+from dataclasses import replace
 from typing import Final
 
 from a2a_scribe.journal.port import DropConfig, Group, Write
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
+from a2a_scribe.testing.contract.keys import key
 from a2a_scribe.testing.contract.scenes import born, bury, config_of, put
 from a2a_scribe.testing.journal_driver import ScriptedNode, ScriptedTask
 
@@ -98,6 +100,33 @@ async def lose_configs(node: ScriptedNode, other: ScriptedNode) -> Group:
     return node.group(writes=[put(task, 'a'), DropConfig('task', 'b')])
 
 
+async def lose_births_with_keys(node: ScriptedNode, other: ScriptedNode) -> Group:
+    first, task, free = ScriptedTask(other, 'parked'), ScriptedTask(node, 'task'), ScriptedTask(node, 'free')
+    await other.append(replace(first.birth(), key=key('k', 'first')))
+    lost, won = replace(task.birth(), key=key('k', 'second')), replace(free.birth(), key=key('q', 'third'))
+    return node.group([lost, won])
+
+
+async def lose_short_births_with_keys(node: ScriptedNode, other: ScriptedNode) -> Group:
+    first, task, free = ScriptedTask(other, 'parked'), ScriptedTask(node, 'task'), ScriptedTask(node, 'free')
+    await other.append(replace(first.birth(), key=key('k', 'first')))
+    births = [each.birth(each.status(COMPLETED), ends_turn=True) for each in (task, free)]
+    return node.group([replace(births[0], key=key('k', 'second')), replace(births[1], key=key('q', 'third'))])
+
+
+async def lose_follow_ups_with_keys(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task, parked, free = await born(other, 'task'), await born(node, 'parked', parked=True), await born(node, 'free')
+    await other.commit(writes=[replace(task.accept('turn 2'), key=key('k', 'turn 2'))])
+    writes: list[Write] = [
+        replace(task.accept('turn 3'), key=key('k', 'turn 3')),
+        replace(task.accept('turn 4'), key=key('q', 'turn 4')),
+        replace(parked.accept('turn of parked'), key=key('b', 'turn of parked')),
+        replace(parked.accept('another'), key=key('b', 'another')),
+        free.accept('of free'),
+    ]
+    return node.group(writes=writes)
+
+
 async def lose_everything(node: ScriptedNode, other: ScriptedNode) -> Group:
     task, parked, free = await born(node, 'task'), await born(node, 'parked', parked=True), ScriptedTask(node, 'free')
     appends = [task.end(task.chunk('last')), free.birth(free.status(WORKING))]
@@ -126,6 +155,9 @@ LOST: Final = {
         lose_queued,
         lose_refusals,
         lose_configs,
+        lose_births_with_keys,
+        lose_short_births_with_keys,
+        lose_follow_ups_with_keys,
         lose_everything,
         lose_nothing,
     )
