@@ -473,8 +473,7 @@ class Model:
     def _end(self, row: Row, node: Node) -> tuple[Row, frozenset[int]]:
         row = row.end(node)
         if CANCEL in row.inbox and not row.terminal and self.breach is not Breach.CANCEL_WAITS:
-            row, refused = self._empty(row.finish(node))
-            return row.release(), refused
+            return row, frozenset()  # still owned, so that the owner closes it
         if not row.waiting or self.breach is Breach.BLIND_RELEASE:
             return row.release(), frozenset()
         following = row.waiting[0]

@@ -27,6 +27,7 @@ from a2a_scribe.engine.cursors import Reading
 from a2a_scribe.engine.deadlines import Timekeeper
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.lookout import Lookout
+from a2a_scribe.engine.mailbox import Mailbox
 from a2a_scribe.engine.observers import Ticket
 from a2a_scribe.engine.orders import AfterCrash, Agent, Order
 from a2a_scribe.engine.recovery import Recovery
@@ -37,7 +38,17 @@ from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
-from a2a_scribe.journal.port import Append, AppendResult, Journal, NextTurn, Queued, TaskRow, Write
+from a2a_scribe.journal.port import (
+    Append,
+    AppendResult,
+    CancelDue,
+    Journal,
+    NextTurn,
+    Queued,
+    TaskRow,
+    WaitingCancel,
+    Write,
+)
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task
 from a2a_scribe.services import Background, Service, Supervisor
@@ -76,12 +87,25 @@ class Waiting:
     variables: contextvars.Context
 
 
+@dataclass(frozen=True, slots=True)
+class Duties:
+    """What a session does without being asked by a caller of its own. Written upon sessions, so it is handed in."""
+
+    take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[int]]'
+    """Takes over tasks of nodes that have died; returns how many are ours now."""
+    carry_out: 'Callable[[Session, WaitingCancel], None]'
+    """Begins a cancel of a task of ours that another process has asked for."""
+    cancel_ended: 'Callable[[Session, Writer, bytes], None]'
+    """Begins a cancel of a task of ours whose turn has just ended; with the encoded `CancelAsked`."""
+
+
 class Session:
     """Everything of an engine that is bound to one loop."""
 
-    def __init__(self, parts: Parts, take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[int]]') -> None:
-        """Starts the services on the running loop; `take_over` takes over the tasks of nodes that have died."""
+    def __init__(self, parts: Parts, duties: Duties) -> None:
+        """Starts the services on the running loop."""
         self.parts = parts
+        self.duties = duties
         self.locks = NodeLocks(parts.journal.lock_directory)
         self.loop = asyncio.get_running_loop()
         self.hub = Hub(parts.clock)
@@ -109,16 +133,25 @@ class Session:
             self.locks,
             parts.clock,
             parts.settings,
-            partial(take_over, self),
+            partial(duties.take_over, self),
         )
+        self.mailbox = Mailbox(self._find_asked_cancels, parts.clock, parts.settings.poll_interval)
         self.supervisor = Supervisor(self._services(), self._die, self._end_with_loop)
 
     def _services(self) -> list[Service]:
         parts = self.parts
-        services: list[Service] = [self.commits, self.lookout]
+        services: list[Service] = [self.commits, self.lookout, self.mailbox]
         if ages_of(parts.settings):
             services.append(Retention(parts.journal, parts.settings, parts.clock, parts.agent_name))
         return services
+
+    async def _find_asked_cancels(self, *, hinted: bool) -> None:
+        """Begins the cancels that other processes have asked for."""
+        if len(self.registry) == 0 or not (hinted or self.lookout.has_others):
+            return
+        node_id = self.commits.node.row.node_id
+        for waiting in await self.parts.journal.waiting_cancels(node_id, self.parts.clock.now()):
+            self.duties.carry_out(self, waiting)
 
     def _new_node(self) -> Node:
         """Makes a new identity, whose lock is held before anybody can know it."""
@@ -272,6 +305,9 @@ class Session:
             self._keep_result(writer)
             turn_id = decode_turn_started(result.started.body).turn_id
             self.start_follow_up(writer, result.started, self._take_waiting(writer.task_id, turn_id))
+        elif isinstance(result, CancelDue):
+            self._keep_result(writer)
+            self.duties.cancel_ended(self, writer, result.body)
         elif writer.released:
             self._forget(writer)
 

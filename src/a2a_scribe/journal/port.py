@@ -120,6 +120,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class AskCancel:
+    """A cancel that the node which owns the task is to carry out."""
+
+    task_id: str
+    caller: Caller
+    cancel_id: str
+    """An id of its own, which no turn has."""
+    body: bytes
+    """The encoded `CancelAsked`."""
+    expires_at: int
+    """Microseconds since the epoch, UTC: from then on nobody waits for it, and it is not carried out any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class TakeOver:
     """Ownership of a task whose owner has died, to end its turn or to run it again."""
 
@@ -130,7 +144,10 @@ class TakeOver:
     epoch: int
     """As the task was left: somebody else may have been faster."""
     start: bytes | None = None
-    """The encoded `TurnStarted` with which the open turn runs again; `None` to leave that to the new owner."""
+    """The encoded `TurnStarted` with which the open turn runs again; `None` to leave that to the new owner.
+
+    It does not run again if a cancel waits: then the task is claimed as it is.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +166,9 @@ class DropConfig:
     config_id: str
 
 
-Write = Accept | Claim | TakeOver | PutConfig | DropConfig
+Judged = Accept | Claim | AskCancel | TakeOver
+"""Writes that depend on how their task stands."""
+Write = Judged | PutConfig | DropConfig
 
 
 @dataclass(slots=True)
@@ -172,10 +191,10 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """The message waits in the inbox for the running turn to end."""
+    """The message, or the cancel, waits in the inbox for the node that works on the task."""
 
     owner: NodeId | None = field(default=None, compare=False)
-    """The node that works on the task, and will start the message; a hint, `None` if it is not known."""
+    """The node that works on the task, and will see to it; a hint, `None` if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +242,24 @@ class NextTurn:
     started: Record
 
 
-AppendResult = Continues | Released | NextTurn
+@dataclass(frozen=True, slots=True)
+class CancelDue:
+    """The turn ended and a cancel waits, which goes before messages: the task stays the node's, without a turn."""
+
+    body: bytes
+    """The encoded `CancelAsked`, empty if its time has passed since."""
+
+
+AppendResult = Continues | Released | NextTurn | CancelDue
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCancel:
+    """A cancel that waits in the inbox of a task."""
+
+    task_id: str
+    body: bytes
+    """The encoded `CancelAsked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +351,15 @@ class Journal(Protocol):
 
     async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
         """Returns tasks of an agent whose owner is no living node. Raises: JournalUnavailableError."""
+
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node, without those whose time has passed at `now`, oldest first.
+
+        Cheap where there are none.
+
+        Raises:
+            JournalUnavailableError: Not now.
+        """
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically; the same group again, after a lost answer, gives what became of it.

@@ -17,6 +17,7 @@ from a2a_scribe.journal.port import (
     StoredTask,
     TaskPage,
     TaskRow,
+    WaitingCancel,
 )
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
@@ -125,6 +126,11 @@ class TroubledJournal:
         """Returns tasks without a living owner."""
         self._check(reading=True)
         return await self.inner.orphans(agent, limit)
+
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node."""
+        self._check(reading=True)
+        return await self.inner.waiting_cancels(node_id, now)
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group, or gives the trouble that it was told to give."""

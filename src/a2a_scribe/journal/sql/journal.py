@@ -10,7 +10,18 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.core.records import Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.port import Caller, Ended, Group, LivingNode, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.port import (
+    Caller,
+    Ended,
+    Group,
+    LivingNode,
+    NodeRow,
+    Receipt,
+    StoredTask,
+    TaskPage,
+    TaskRow,
+    WaitingCancel,
+)
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
@@ -135,6 +146,15 @@ class SqlJournal:
         async def work(running: Running) -> list[TaskRow]:
             found = await running.rows(self._statements.orphans, {'the_agent': agent, 'the_limit': limit})
             return [rows.task_row(row) for row in found]
+
+        return await self._access.read(work)
+
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node."""
+
+        async def work(running: Running) -> list[WaitingCancel]:
+            found = await running.rows(self._statements.waiting_cancels, {'the_node': node_id, 'the_time': now})
+            return [WaitingCancel(task_id, bytes(body)) for task_id, body in found]
 
         return await self._access.read(work)
 
