@@ -88,19 +88,22 @@ class Engine:
     async def start(self) -> None:
         """Makes the engine ready on the running loop; every operation does so by itself.
 
+        An engine that is started like this holds a connection of its own, over which it hears at once of what other
+        processes write; one that starts by itself looks once per `poll_interval`.
+
         Raises:
             OperatorError: The journal cannot be used as it is set up.
             JournalUnavailableError: The engine is closed, or the journal cannot be reached.
         """
-        await self._ready()
+        await self._ready(joins=True)
 
-    async def _ready(self) -> Session:
+    async def _ready(self, *, joins: bool = False) -> Session:
         await self._parts.journal.open()
         session = self._session
         if session is None or session.loop is not asyncio.get_running_loop() or session.hub.is_closed:
             if self._closed:
                 raise JournalUnavailableError('the server is closed')
-            session = self._session = Session(self._parts, DUTIES)
+            session = self._session = Session(self._parts, DUTIES, joins=joins)
         if session.died is not None:
             raise JournalUnavailableError('the server has stopped working and must be restarted')
         return session

@@ -7,7 +7,7 @@ that is bound to the loop hangs on the session: registry, hub, commit loop, runn
 import asyncio
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from a2a.utils.errors import TaskNotFoundError
 from a2a_scribe.clock import Clock
 from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
+from a2a_scribe.cluster.wakeups import Listener, Teller
 from a2a_scribe.core.records import Record, TurnStarted, decode_turn_started
 from a2a_scribe.core.statuses import TurnFacts, begin_again, begin_turn, recovery_metadata, repeat_status
 from a2a_scribe.engine.capacity import Capacity
@@ -42,7 +43,9 @@ from a2a_scribe.journal.port import (
     Append,
     AppendResult,
     CancelDue,
+    Group,
     Journal,
+    Judged,
     NextTurn,
     Queued,
     TaskRow,
@@ -102,8 +105,11 @@ class Duties:
 class Session:
     """Everything of an engine that is bound to one loop."""
 
-    def __init__(self, parts: Parts, duties: Duties) -> None:
-        """Starts the services on the running loop."""
+    def __init__(self, parts: Parts, duties: Duties, *, joins: bool) -> None:
+        """Starts the services on the running loop.
+
+        One that `joins` holds a connection of its own for as long as it lives, over which it hears of other processes.
+        """
         self.parts = parts
         self.duties = duties
         self.locks = NodeLocks(parts.journal.lock_directory)
@@ -136,14 +142,36 @@ class Session:
             partial(duties.take_over, self),
         )
         self.mailbox = Mailbox(self._find_asked_cancels, parts.clock, parts.settings.poll_interval)
+        self._hints = parts.journal.hints if joins else None
+        self._teller = Teller(self._hints) if self._hints is not None and self._hints.needs_telling else None
+        if joins:
+            self.commits.introduce()
         self.supervisor = Supervisor(self._services(), self._die, self._end_with_loop)
 
     def _services(self) -> list[Service]:
         parts = self.parts
         services: list[Service] = [self.commits, self.lookout, self.mailbox]
+        if self._hints is not None:
+            services.append(Listener(self._hints, self._heard, self._wants_hints))
+        if self._teller is not None:
+            services.append(self._teller)
         if ages_of(parts.settings):
             services.append(Retention(parts.journal, parts.settings, parts.clock, parts.agent_name))
         return services
+
+    def _wants_hints(self) -> bool:
+        return self.lookout.has_others and self.is_owner()
+
+    def _heard(self, task_ids: Iterable[str] | None) -> None:
+        """Others may have written to some tasks: wakes those who follow them, and looks for cancels of ours."""
+        is_ours = task_ids is None
+        for task_id in self.hub.observed if task_ids is None else task_ids:
+            if self.registry.get(task_id) is None:
+                self.hub.ring(task_id)
+            else:
+                is_ours = True
+        if is_ours:
+            self.mailbox.hint()
 
     async def _find_asked_cancels(self, *, hinted: bool) -> None:
         """Begins the cancels that other processes have asked for."""
@@ -341,6 +369,12 @@ class Session:
             turn.revoke()
             if turn.task is not None:
                 turn.task.cancel()
+
+    def on_durable(self, group: Group) -> None:
+        """Tells other processes, if there are any."""
+        if self._teller is not None and self.lookout.has_others:
+            self._teller.tell(append.row.task_id for append in group.appends)
+            self._teller.tell(write.task_id for write in group.writes if isinstance(write, Judged))
 
     def on_journal_back(self) -> None:
         """Closes the turns that were given up while the journal was away."""

@@ -76,6 +76,7 @@ class ForeignJournal:
 
     keeps_records = False
     lock_directory = None
+    hints = None
 
     def __init__(self, store: TaskStore | VersionedTaskStore, clock: Clock | None = None) -> None:
         """Takes the store; it stays the only place where tasks survive the process."""

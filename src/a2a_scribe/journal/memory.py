@@ -62,6 +62,7 @@ class MemoryJournal:
 
     keeps_records = True
     lock_directory = None
+    hints = None
 
     def __init__(self) -> None:
         """Makes an empty journal."""

@@ -6,6 +6,7 @@ start, has to wait or is refused, and who goes on when a turn ends. Adapters mus
 `a2a_scribe.testing.journal_contract`.
 """
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -312,6 +313,30 @@ class Ended:
     """Whose they are; `None` for those of all agents."""
 
 
+Heard = Callable[[Iterable[str] | None], None]
+"""Hears that tasks were written to, `None` for any."""
+
+
+class Hints(Protocol):
+    """How the processes of one journal hear that others have written. They may be late, lost, or about nothing."""
+
+    @property
+    def needs_telling(self) -> bool:
+        """Whether others hear only what they are told."""
+
+    async def listen(self, heard: Heard, is_wanted: Callable[[], bool]) -> None:
+        """Calls `heard` for each hint, and once for all that came before, until it is cancelled.
+
+        It may be deaf while hints are not wanted.
+
+        Raises:
+            JournalUnavailableError: The connection cannot be made, or is lost.
+        """
+
+    async def tell(self, task_ids: Collection[str]) -> None:
+        """Tells the others that tasks were written to. Raises: JournalUnavailableError."""
+
+
 class Journal(Protocol):
     """Durable storage of tasks."""
 
@@ -322,6 +347,10 @@ class Journal(Protocol):
     @property
     def lock_directory(self) -> Path | None:
         """Where nodes of the same journal can lock files, if all of them are on one machine."""
+
+    @property
+    def hints(self) -> Hints | None:
+        """How processes hear of each other, `None` if there is only one, or no way."""
 
     async def open(self) -> None:
         """Makes the journal ready on the running loop; may be called again and again.

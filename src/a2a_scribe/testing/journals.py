@@ -10,6 +10,7 @@ from a2a_scribe.journal.port import (
     Caller,
     Ended,
     Group,
+    Hints,
     Journal,
     LivingNode,
     NodeRow,
@@ -49,6 +50,11 @@ class TroubledJournal:
     def lock_directory(self) -> Path | None:
         """As the journal behind it."""
         return self.inner.lock_directory
+
+    @property
+    def hints(self) -> Hints | None:
+        """As the journal behind it."""
+        return self.inner.hints
 
     # -- commands
 

@@ -14,6 +14,7 @@ from a2a_scribe.journal.port import (
     Caller,
     Ended,
     Group,
+    Hints,
     LivingNode,
     NodeRow,
     Receipt,
@@ -26,6 +27,7 @@ from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.dialects import lock_directory
+from a2a_scribe.journal.sql.hints import hints_of
 from a2a_scribe.journal.sql.listing import Listed, listing_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
 from a2a_scribe.journal.sql.pruning import delete_ended
@@ -73,6 +75,11 @@ class SqlJournal:
     def lock_directory(self) -> Path | None:
         """A directory beside the file of an SQLite database."""
         return lock_directory(self._access.engine)
+
+    @property
+    def hints(self) -> Hints | None:
+        """What the database tells the processes that use it; of an in-memory SQLite there is only one."""
+        return hints_of(self._access.engine, self._prefix)
 
     async def open(self) -> None:
         """Brings the schema up to date, once per loop."""

@@ -18,6 +18,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -68,7 +69,7 @@ class Statements:
     read_portion: Select[Any]
     """Records within bounds of their number and of their bytes."""
     waiting: Select[Any]
-    """All that waits for some tasks."""
+    """The messages and cancels that wait for some tasks."""
     waiting_cancels: Select[Any]
     """The cancels that wait for a node."""
     count_waiting: Select[Any]
@@ -110,7 +111,7 @@ def statements_of(prefix: str) -> Statements:
         read_portion=_read_portion(tables),
         waiting=(
             select(inbox.c.id, inbox.c.task_id, inbox.c.kind, inbox.c.body, inbox.c.expires_at)
-            .where(inbox.c.task_id.in_(ids))
+            .where(inbox.c.task_id.in_(ids), or_(inbox.c.kind == TURN_STARTED, inbox.c.kind == CANCEL))
             .order_by(inbox.c.id)
         ),
         waiting_cancels=_waiting_cancels(tables),
