@@ -101,8 +101,8 @@ def rpc(site: Site, method: str, params: object = SENT, *, middleware: int = 0) 
 
 
 def observers(site: Site) -> int:
-    """How many cursors and commit loops wait, by their timers; the lookout has one too."""
-    return site.clock.timers - 1
+    """How many cursors and commit loops wait, by their timers; lookout and mailbox have one each too."""
+    return site.clock.timers - 2
 
 
 async def pass_a_second(site: Site) -> None:

@@ -506,8 +506,7 @@ class Model:
     def _end(self, row: Row, node: Node) -> tuple[Row, frozenset[int]]:
         row = row.end(node)
         if CANCEL in row.inbox and not row.terminal and self.breach is not Breach.CANCEL_WAITS:
-            row, refused = self._empty(row.finish(node))
-            return row.release(), refused
+            return row, frozenset()  # still owned, so that the owner closes it
         if self.breach is Breach.BLIND_RELEASE:
             return row.release(), frozenset()
         return self._hand_over(row, node), frozenset()
@@ -539,6 +538,9 @@ class Model:
 
     def _close(self, row: Row, node: Node) -> tuple[Row, frozenset[int]]:
         """Ends what nobody executes any more; a task without a turn was to be cancelled, and is given back."""
+        if row.open_turn is None and CANCEL in row.inbox and self.breach is not Breach.CANCEL_MISSED:
+            row, refused = self._empty(row.finish(node))
+            return row.release(), refused
         if row.open_turn is None:
             return (row.release() if self.breach is Breach.BLIND_RETURN else self._hand_over(row, node)), frozenset()
         if self._has_ended(row):

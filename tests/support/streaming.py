@@ -60,11 +60,11 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def serving(database_url: str, **settings: object) -> AsyncIterator[ServerProcess]:
+async def serving(database_url: str, *, program: Path = PROGRAM, **settings: object) -> AsyncIterator[ServerProcess]:
     """Runs the server until the block ends, which kills it."""
     environment = {f'A2A_SCRIBE_{name.upper()}': str(value) for name, value in settings.items()}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(PROGRAM), database_url, stdout=asyncio.subprocess.PIPE, env={**os.environ, **environment}
+        sys.executable, str(program), database_url, stdout=asyncio.subprocess.PIPE, env={**os.environ, **environment}
     )
     server = ServerProcess(process, {})
     try:

@@ -15,6 +15,7 @@ from a2a_scribe.protocol.types import (
     Event,
     Message,
     SendMessageRequest,
+    Struct,
     Task,
     TaskArtifactUpdateEvent,
     TaskEvent,
@@ -31,6 +32,9 @@ HISTORY: Final = 'history'
 REPLACED: Final = 'replaced'
 TURN_STARTED: Final = 'turn_started'
 TURN_ENDED: Final = 'turn_ended'
+
+CANCEL: Final = 'cancel'
+"""What waits in the inbox beside messages; it never becomes a record."""
 
 
 class Record(NamedTuple):
@@ -185,11 +189,29 @@ def decode(record: Record) -> Change | None:
 def decode_turn_started(body: bytes) -> TurnStarted:
     """Returns the start of a turn from the body of its record, or of the inbox row that waits to become one."""
     head, rest = _split_head(body)
-    caller = head['caller']
-    caller['extensions'] = tuple(caller['extensions'])
-    return TurnStarted(
-        TurnId(head['turn_id']), CallerRecord(**caller), SendMessageRequest.FromString(rest), head['attempt']
-    )
+    return TurnStarted(TurnId(head['turn_id']), _caller_of(head), SendMessageRequest.FromString(rest), head['attempt'])
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """A cancel that the process which works on the task is asked for."""
+
+    caller: CallerRecord
+    metadata: Struct
+    """What the client said of it."""
+
+
+def encode_cancel(asked: CancelAsked) -> bytes:
+    """Returns the body of the inbox row that asks for a cancel."""
+    return _with_head({'caller': asked.caller.fields()}, asked.metadata.SerializeToString())
+
+
+def decode_cancel(body: bytes) -> CancelAsked:
+    """Returns what an inbox row asks for; of one that a newer version wrote, only that it asks for a cancel."""
+    if body[:1] != VERSION:
+        return CancelAsked(CallerRecord('', ''), Struct())
+    head, rest = _split_head(body)
+    return CancelAsked(_caller_of(head), Struct.FromString(rest))
 
 
 EventKind = Literal['task', 'message', 'status_update', 'artifact_update']
@@ -244,6 +266,11 @@ def shown_event(record: Record) -> TaskEvent | None:
     if record.kind == STATUS:
         return TaskStatusUpdateEvent.FromString(payload)
     return Task.FromString(payload)
+
+
+def _caller_of(head: dict[str, Any]) -> CallerRecord:
+    caller = head['caller']
+    return CallerRecord(**{**caller, 'extensions': tuple(caller['extensions'])})
 
 
 def _with_head(head: dict[str, object], rest: bytes) -> bytes:

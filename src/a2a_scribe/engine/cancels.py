@@ -1,7 +1,8 @@
 """Cancelling a task (A2A 1.0, section 3.1.5): one terminal record, whoever wins.
 
 First the executor's own `cancel`, with everything open so that it can flush and report; then both queues are revoked,
-the turn is cancelled, and CANCELED is recorded unless the task has ended otherwise. A parked task is claimed for it.
+the turn is cancelled, and CANCELED is recorded unless the task has ended otherwise. A parked task is claimed for it;
+the process is asked that works on any other.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 
 from a2a_scribe.core.records import CallerRecord, TurnStarted
 from a2a_scribe.core.statuses import TurnFacts
+from a2a_scribe.engine.asking import ask_owner
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.orders import CancelOrder
 from a2a_scribe.engine.registry import LiveTask
@@ -19,7 +21,7 @@ from a2a_scribe.engine.session import Session
 from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import AgentFault, JournalUnavailableError
-from a2a_scribe.journal.port import Claim, Claimed, Refused, StoredTask, WriteResult
+from a2a_scribe.journal.port import Claim, Claimed, Refused, StoredTask, WaitingCancel, WriteResult
 from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.states import CANCELED, TERMINAL, name_of
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Task, TaskState, TurnId
@@ -40,10 +42,11 @@ async def cancel(session: Session, order: CancelOrder) -> Task:
     task_id = order.task_id
     if not is_usable(task_id):
         raise TaskNotFoundError
+    asked = False
     for _ in range(ATTEMPTS):
-        stored = await session.parts.journal.read_task(task_id, order.caller)
-        if stored is None:
-            raise TaskNotFoundError
+        stored = await _read(session, order)
+        if stored.row.state == CANCELED and asked:
+            return stored.projection.to_task()
         if stored.row.state in TERMINAL:
             raise TaskNotCancelableError(f'Task {task_id} has ended as {name_of(stored.row.state)}')
         live = session.registry.get(task_id)
@@ -56,8 +59,35 @@ async def cancel(session: Session, order: CancelOrder) -> Task:
             if task is not None:
                 return task
         elif stored.row.node is not None and live is None:
-            raise TaskNotCancelableError(f'Task {task_id} belongs to another process, which runs it or has died')
+            await ask_owner(session, stored, order)
+            asked = True
     raise JournalUnavailableError('the task changes too fast; try again')
+
+
+async def _read(session: Session, order: CancelOrder) -> StoredTask:
+    stored = await session.parts.journal.read_task(order.task_id, order.caller)
+    if stored is None:
+        raise TaskNotFoundError
+    return stored
+
+
+def carry_out(session: Session, waiting: WaitingCancel) -> None:
+    """Begins a cancel that another process has asked for, of a task that works on a turn here.
+
+    Where the turn has ended already, its end is about to be recorded, and finds the cancel.
+    """
+    live = session.registry.get(waiting.task_id)
+    if live is not None and live.turn is not None and not live.turn.ended and live.cancelling is None:
+        _begin(session, live, live.turn, CancelOrder.decode(waiting.task_id, live.writer.caller, waiting.body))
+
+
+def cancel_ended(session: Session, writer: Writer, body: bytes) -> None:
+    """Begins a cancel of a task whose turn has ended, and which is still ours because of the cancel."""
+    writer.go_on_without_turn()
+    turn = _turnless(session, writer)
+    order = CancelOrder.decode(writer.task_id, writer.caller, body)
+    _begin(session, session.registry.add(writer, turn), turn, order)
+    session.parts.on_turn(writer.task_id, writer.durable_seq)
 
 
 async def _claim(session: Session, stored: StoredTask, order: CancelOrder) -> LiveTask | None:

@@ -41,6 +41,9 @@ class Owner(Protocol):
     def on_unclear(self, write: Write, node: NodeId) -> None:
         """Whether `write` was done is unknown, and nobody will try it again."""
 
+    def on_durable(self, group: Group) -> None:
+        """A group is durable."""
+
     def on_journal_back(self) -> None:
         """A transaction went through after some had been given up."""
 
@@ -92,6 +95,7 @@ class CommitLoop:
         self._settings = settings
         self._signals = signals
         self._owner: Owner | None = None
+        self._introduces = False
         self._dirty: dict[Writer, None] = {}
         self._requests: list[_Request] = []
         self._wanted: Latch | None = None
@@ -106,6 +110,11 @@ class CommitLoop:
     def watch(self, owner: Owner) -> None:
         """Tells `owner` what becomes of its tasks."""
         self._owner = owner
+
+    def introduce(self) -> None:
+        """Makes the node known before it writes anything, so that others tell it what they write."""
+        self._introduces = True
+        self._wake()
 
     @property
     def node(self) -> Node:
@@ -157,10 +166,20 @@ class CommitLoop:
     async def run(self) -> None:
         """Writes until cancelled."""
         while True:
+            await self._introduce()
             await self._wait_for_work()
             self._underway = self._collect()
             await self._settle(self._underway)
             self._underway = None
+
+    async def _introduce(self) -> None:
+        if self._introduces and not self._registered:
+            try:
+                await self._journal.register(self._node.row)
+            except EnvironmentFault as error:
+                logger.debug('This node cannot make itself known now: %s', error)
+            else:
+                self._registered = True
 
     async def finish(self) -> None:
         """Writes what is left, once `run` was cancelled: also the group that it was writing, whose number is known."""
@@ -264,6 +283,7 @@ class CommitLoop:
         if self._signals.committed:
             records = sum(len(append.records) for append in group.appends)
             self._signals.committed.emit(CommitPoint(group.node, group.number, len(group.appends), records))
+        self._watched.on_durable(group)
         for writer, append, result in zip(batch.writers, group.appends, receipt.appended, strict=True):
             if append.key is not None and isinstance(result, Known):
                 writer.give_up(KeyTakenError(result))

@@ -19,7 +19,7 @@ from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder, Order
-from a2a_scribe.engine.session import Parts, Session
+from a2a_scribe.engine.session import Duties, Parts, Session
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.port import Caller, DropConfig, Journal, PutConfig, StoredTask, TaskPage
@@ -30,6 +30,8 @@ from a2a_scribe.protocol.states import TERMINAL, name_of
 from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificationConfig
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals
+
+DUTIES = Duties(takeovers.take_over, cancels.carry_out, cancels.cancel_ended)
 
 
 def _ignore(task_id: str, position: int) -> None:
@@ -86,19 +88,22 @@ class Engine:
     async def start(self) -> None:
         """Makes the engine ready on the running loop; every operation does so by itself.
 
+        An engine that is started like this holds a connection of its own, over which it hears at once of what other
+        processes write; one that starts by itself looks once per `poll_interval`.
+
         Raises:
             OperatorError: The journal cannot be used as it is set up.
             JournalUnavailableError: The engine is closed, or the journal cannot be reached.
         """
-        await self._ready()
+        await self._ready(joins=True)
 
-    async def _ready(self) -> Session:
+    async def _ready(self, *, joins: bool = False) -> Session:
         await self._parts.journal.open()
         session = self._session
         if session is None or session.loop is not asyncio.get_running_loop() or session.hub.is_closed:
             if self._closed:
                 raise JournalUnavailableError('the server is closed')
-            session = self._session = Session(self._parts, takeovers.take_over)
+            session = self._session = Session(self._parts, DUTIES, joins=joins)
         if session.died is not None:
             raise JournalUnavailableError('the server has stopped working and must be restarted')
         return session

@@ -101,6 +101,11 @@ class Hub:
             self.ring(task_id)
 
     @property
+    def observed(self) -> tuple[str, ...]:
+        """The tasks for which bells hang."""
+        return tuple(self._bells)
+
+    @property
     def observers(self) -> int:
         """How many bells hang."""
         return sum(len(bells) for bells in self._bells.values())

@@ -42,6 +42,8 @@ class Lookout:
         """Makes a lookout that has seen nothing yet."""
         self.is_watching = False
         """Whether another node owns tasks."""
+        self.has_others = False
+        """Whether another node lives."""
         self._journal = journal
         self._agent = agent
         self._commits = commits
@@ -65,7 +67,7 @@ class Lookout:
         own = self._commits.node.row.node_id
         others = [node for node in await self._journal.living_nodes(self._agent) if node.node_id != own]
         owners = [node for node in others if node.owns]
-        self.is_watching = bool(owners)
+        self.is_watching, self.has_others = bool(owners), bool(others)
         silent = self._lease.look(owners, self._clock.monotonic(), undisturbed=self._commits.goes_well)
         await self._bury(silent, f'has been silent for {self._settings.lease:g} s')
         await self._bury((node for node in others if self._locks.is_free(node.node_id)), 'has left its lock')

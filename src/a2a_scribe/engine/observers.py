@@ -105,7 +105,7 @@ class TurnObserver:
             while True:
                 records = await self._cursor.read()
                 for record in records:
-                    state = _state(record)
+                    state = state_of(record)
                     if self._ends_turn(record, state) or self._asks_for_input(record, state):
                         return await self._left_with(record)
                 if self._reply is not None:
@@ -154,7 +154,7 @@ class TurnObserver:
         batch: list[Shown] = []
         for record in records:
             just_started = not self._started
-            over = self._ends_turn(record, _state(record))
+            over = self._ends_turn(record, state_of(record))
             if just_started and self._started:
                 batch.append(await self._initial(record))
             elif self._started and record.seq > self._shown and (item := shown(record)) is not None:
@@ -273,7 +273,7 @@ class TaskObserver:
                 records = await self._cursor.read()
                 if records:
                     yield [item for record in records if (item := shown(record)) is not None]
-                if any(_state(record) in TERMINAL for record in records):
+                if any(state_of(record) in TERMINAL for record in records):
                     return
                 if records:
                     continue
@@ -284,7 +284,7 @@ class TaskObserver:
                     yield []
 
 
-def _state(record: Record) -> TaskState | None:
+def state_of(record: Record) -> TaskState | None:
     """Returns the state that a record shows, `None` if it shows none."""
     if record.kind == ARTIFACT:
         return None

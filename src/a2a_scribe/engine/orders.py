@@ -2,12 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Self
 
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 
-from a2a_scribe.core.records import CallerRecord
+from a2a_scribe.core.records import CallerRecord, CancelAsked, decode_cancel, encode_cancel
 from a2a_scribe.engine.capacity import Place
+from a2a_scribe.engine.contexts import rebuild_context, record_caller
 from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Struct, Task, TaskPushNotificationConfig
@@ -83,3 +85,14 @@ class CancelOrder:
     context: ServerCallContext
     metadata: Struct
     """What the client said of it; the executor's `cancel` finds it as its request context's metadata."""
+
+    def encode(self) -> bytes:
+        """Returns the order as the process reads it that works on the task."""
+        scope = self.caller.scope
+        return encode_cancel(CancelAsked(record_caller(self.context, scope.owner, scope.tenant), self.metadata))
+
+    @classmethod
+    def decode(cls, task_id: str, caller: Caller, body: bytes) -> Self:
+        """Returns an order of another process for the task of `caller`."""
+        asked = decode_cancel(body)
+        return cls(task_id, caller, rebuild_context(asked.caller), asked.metadata)

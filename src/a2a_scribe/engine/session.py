@@ -7,7 +7,7 @@ that is bound to the loop hangs on the session: registry, hub, commit loop, runn
 import asyncio
 import contextvars
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ from a2a.utils.errors import TaskNotFoundError
 from a2a_scribe.clock import Clock
 from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
+from a2a_scribe.cluster.wakeups import Listener, Teller
 from a2a_scribe.core.records import Record, TurnStarted, decode_turn_started
 from a2a_scribe.core.statuses import TurnFacts, begin_again, begin_turn, recovery_metadata, repeat_status
 from a2a_scribe.engine.capacity import Capacity, Place
@@ -28,6 +29,7 @@ from a2a_scribe.engine.cursors import Reading
 from a2a_scribe.engine.deadlines import Timekeeper
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.lookout import Lookout
+from a2a_scribe.engine.mailbox import Mailbox
 from a2a_scribe.engine.observers import Ticket
 from a2a_scribe.engine.orders import AfterCrash, Agent, Order
 from a2a_scribe.engine.recovery import Recovery
@@ -38,7 +40,21 @@ from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.ids import IdSource
-from a2a_scribe.journal.port import Append, AppendResult, Journal, Key, Known, NextTurn, Queued, TaskRow, Write
+from a2a_scribe.journal.port import (
+    Append,
+    AppendResult,
+    CancelDue,
+    Group,
+    Journal,
+    Judged,
+    Key,
+    Known,
+    NextTurn,
+    Queued,
+    TaskRow,
+    WaitingCancel,
+    Write,
+)
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task, TurnId
 from a2a_scribe.services import Background, Service, Supervisor
@@ -77,12 +93,28 @@ class Waiting:
     variables: contextvars.Context
 
 
+@dataclass(frozen=True, slots=True)
+class Duties:
+    """What a session does without being asked by a caller of its own. Written upon sessions, so it is handed in."""
+
+    take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[int]]'
+    """Takes over tasks of nodes that have died; returns how many are ours now."""
+    carry_out: 'Callable[[Session, WaitingCancel], None]'
+    """Begins a cancel of a task of ours that another process has asked for."""
+    cancel_ended: 'Callable[[Session, Writer, bytes], None]'
+    """Begins a cancel of a task of ours whose turn has just ended; with the encoded `CancelAsked`."""
+
+
 class Session:
     """Everything of an engine that is bound to one loop."""
 
-    def __init__(self, parts: Parts, take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[int]]') -> None:
-        """Starts the services on the running loop; `take_over` takes over the tasks of nodes that have died."""
+    def __init__(self, parts: Parts, duties: Duties, *, joins: bool) -> None:
+        """Starts the services on the running loop.
+
+        One that `joins` holds a connection of its own for as long as it lives, over which it hears of other processes.
+        """
         self.parts = parts
+        self.duties = duties
         self.locks = NodeLocks(parts.journal.lock_directory)
         self.loop = asyncio.get_running_loop()
         self.hub = Hub(parts.clock)
@@ -110,13 +142,45 @@ class Session:
             self.locks,
             parts.clock,
             parts.settings,
-            partial(take_over, self),
+            partial(duties.take_over, self),
         )
         self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name)
+        self.mailbox = Mailbox(self._find_asked_cancels, parts.clock, parts.settings.poll_interval)
+        self._hints = parts.journal.hints if joins else None
+        self._teller = Teller(self._hints) if self._hints is not None and self._hints.needs_telling else None
+        if joins:
+            self.commits.introduce()
         self.supervisor = Supervisor(self._services(), self._die, self._end_with_loop)
 
     def _services(self) -> list[Service]:
-        return [self.commits, self.lookout, self.retention]
+        services: list[Service] = [self.commits, self.lookout, self.mailbox, self.retention]
+        if self._hints is not None:
+            services.append(Listener(self._hints, self._heard, self._wants_hints))
+        if self._teller is not None:
+            services.append(self._teller)
+        return services
+
+    def _wants_hints(self) -> bool:
+        return self.lookout.has_others and self.is_owner()
+
+    def _heard(self, task_ids: Iterable[str] | None) -> None:
+        """Others may have written to some tasks: wakes those who follow them, and looks for cancels of ours."""
+        is_ours = task_ids is None
+        for task_id in self.hub.observed if task_ids is None else task_ids:
+            if self.registry.get(task_id) is None:
+                self.hub.ring(task_id)
+            else:
+                is_ours = True
+        if is_ours:
+            self.mailbox.hint()
+
+    async def _find_asked_cancels(self, *, hinted: bool) -> None:
+        """Begins the cancels that other processes have asked for."""
+        if len(self.registry) == 0 or not (hinted or self.lookout.has_others):
+            return
+        node_id = self.commits.node.row.node_id
+        for waiting in await self.parts.journal.waiting_cancels(node_id, self.parts.clock.now()):
+            self.duties.carry_out(self, waiting)
 
     def _new_node(self) -> Node:
         """Makes a new identity, whose lock is held before anybody can know it."""
@@ -310,6 +374,9 @@ class Session:
             self._keep_result(writer)
             turn_id = decode_turn_started(result.started.body).turn_id
             self.start_follow_up(writer, result.started, self._take_waiting(writer.task_id, turn_id))
+        elif isinstance(result, CancelDue):
+            self._keep_result(writer)
+            self.duties.cancel_ended(self, writer, result.body)
         elif writer.released:
             self._forget(writer)
 
@@ -353,6 +420,12 @@ class Session:
             turn.revoke()
             if turn.task is not None:
                 turn.task.cancel()
+
+    def on_durable(self, group: Group) -> None:
+        """Tells other processes, if there are any."""
+        if self._teller is not None and self.lookout.has_others:
+            self._teller.tell(append.row.task_id for append in group.appends)
+            self._teller.tell(write.task_id for write in group.writes if isinstance(write, Judged))
 
     def on_journal_back(self) -> None:
         """Closes the turns that were given up while the journal was away."""

@@ -148,9 +148,10 @@ class _Settling:
         if not isinstance(result, Claimed):
             return
         session, row = self._session, self._stored.row
+        # A turn that was to run again has not been started if a cancel waits: it ends, and then the cancel is due.
         logger.warning('Task %s of a dead node is %s', row.task_id, self._plan.value)
         writer = Writer(row.task_id, self._caller, session.tools, self._stored, result.row)
-        if self._start is not None:
+        if self._start is not None and row.seq < result.row.seq:
             started = starting_record(row.task_id, result.row.seq, self._start, session.parts.clock.now())
             session.start_follow_up(writer, started, None)
         else:

@@ -31,7 +31,7 @@ from a2a_scribe.engine.refusals import (
 )
 from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
-from a2a_scribe.journal.port import Append, AppendResult, Caller, Key, Known, NextTurn, StoredTask, TaskRow
+from a2a_scribe.journal.port import Append, AppendResult, Caller, Key, Known, Released, StoredTask, TaskRow
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, TaskPushNotificationConfig, TaskState
@@ -131,6 +131,10 @@ class Writer:
         if self._row is not None and self._row.seq < started.seq:
             self._total_bytes += len(started.body)
         return turn
+
+    def go_on_without_turn(self) -> None:
+        """Lets more be recorded of a task that is still the node's, although its turn has ended: it is cancelled."""
+        self._closed = False
 
     def make_task(self, facts: TurnFacts) -> None:
         """Creates the task from the request, for a caller who waits for its id."""
@@ -268,7 +272,7 @@ class Writer:
         self._inflight_since = 0.0
         if append.ends_turn:
             self._open_turn = None
-            self.released = not isinstance(result, NextTurn)
+            self.released = isinstance(result, Released)
 
     def let_go_on(self) -> None:
         """Wakes the executors whose records have become durable."""

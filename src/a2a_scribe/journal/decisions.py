@@ -9,6 +9,7 @@ from a2a_scribe.core.records import TURN_STARTED, Record, decode_turn_started
 from a2a_scribe.journal.port import (
     Accept,
     Append,
+    AskCancel,
     Caller,
     Claim,
     Claimed,
@@ -59,14 +60,23 @@ def decide_claim(row: TaskRow | None, claim: Claim, node: NodeId) -> WriteResult
     return Claimed(replace(row, node=node, epoch=row.epoch + 1))
 
 
-def decide_take_over(row: TaskRow | None, take: TakeOver, node: NodeId) -> WriteResult:
-    """Whether the task of a dead node can be taken, and how it stands then."""
+def decide_ask_cancel(row: TaskRow | None, ask: AskCancel) -> WriteResult:
+    """Whether a cancel can wait for the task's owner."""
+    if row is None or not ask.caller.sees(row.scope):
+        return Missing()
+    if row.state in TERMINAL:
+        return Refused()
+    return Stale() if row.node is None else Queued(row.node)
+
+
+def decide_take_over(row: TaskRow | None, take: TakeOver, node: NodeId, *, is_canceled: bool) -> WriteResult:
+    """Whether the task of a dead node can be taken, and how it stands then; `is_canceled` if a cancel waits for it."""
     if row is None:
         return Missing()
     if row.node != take.owner or row.epoch != take.epoch:
         return Stale()
     taken = replace(row, node=node, epoch=row.epoch + 1)
-    if take.start is None:
+    if take.start is None or is_canceled:
         return Claimed(taken)
     attempt = decode_turn_started(take.start).attempt
     return Claimed(replace(taken, seq=row.seq + 1, attempt=attempt, size=row.size + len(take.start)))
@@ -82,6 +92,11 @@ def hand_over(append: Append, started: Record) -> TaskRow:
     turn = decode_turn_started(started.body)
     size = append.row.size + len(started.body)
     return replace(append.row, seq=started.seq, open_turn=turn.turn_id, attempt=turn.attempt, size=size)
+
+
+def keep_for_cancel(append: Append) -> TaskRow:
+    """Returns the row of a task whose turn ended and which its owner is to cancel now."""
+    return replace(append.row, open_turn=None)
 
 
 def refusal_to_replace(row: TaskRow, recorded: Task, task: Task, caller: Caller) -> str:

@@ -30,22 +30,21 @@ from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, Task
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.memory import MemoryJournal, records_after
 from a2a_scribe.journal.port import (
-    Accept,
     Append,
     Caller,
-    Claim,
     Claimed,
     Ended,
     Group,
+    Judged,
     LivingNode,
     NodeRow,
     Queued,
     Receipt,
     Released,
     StoredTask,
-    TakeOver,
     TaskPage,
     TaskRow,
+    WaitingCancel,
     without_owner,
 )
 from a2a_scribe.journal.rows import row_of_task
@@ -77,6 +76,7 @@ class ForeignJournal:
 
     keeps_records = False
     lock_directory = None
+    hints = None
 
     def __init__(self, store: TaskStore | VersionedTaskStore, clock: Clock | None = None) -> None:
         """Takes the store; it stays the only place where tasks survive the process."""
@@ -138,6 +138,10 @@ class ForeignJournal:
         """Returns tasks that a dead node of this process has left."""
         return await self._memory.orphans(agent, limit)
 
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node of this process, from others of it."""
+        return await self._memory.waiting_cancels(node_id, now)
+
     # -- writing
 
     async def commit(self, group: Group) -> Receipt:
@@ -148,7 +152,7 @@ class ForeignJournal:
         tasks = [(append, append.projection.to_task()) for append in self._memory.take_keys(group)]
         try:
             for write in group.writes:
-                if isinstance(write, Accept | Claim | TakeOver):
+                if isinstance(write, Judged):
                     await self._adopt(write.task_id, write.caller)
             await self._save_all(tasks)
         except BaseException:
@@ -159,7 +163,7 @@ class ForeignJournal:
             if isinstance(result, Released):
                 self._release(append.row.task_id)
         for write, outcome in zip(group.writes, receipt.written, strict=True):
-            if isinstance(write, Accept | Claim | TakeOver) and not isinstance(outcome, Claimed | Queued):
+            if isinstance(write, Judged) and not isinstance(outcome, Claimed | Queued):
                 self._release_unless_owned(write.task_id)
         return receipt
 

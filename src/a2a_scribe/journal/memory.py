@@ -5,15 +5,18 @@ method awaits, so each is atomic on its loop.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from a2a_scribe.core.projection import Projection, fold
 from a2a_scribe.core.records import Record, TaskReplaced, encode, within
 from a2a_scribe.errors import JournalRefusedError, NodeFencedError, TaskConflictError
 from a2a_scribe.journal.decisions import (
     decide_accept,
+    decide_ask_cancel,
     decide_claim,
     decide_take_over,
     hand_over,
+    keep_for_cancel,
     refusal_to_replace,
     starting_record,
 )
@@ -22,7 +25,9 @@ from a2a_scribe.journal.port import (
     Accept,
     Append,
     AppendResult,
+    AskCancel,
     Caller,
+    CancelDue,
     Claim,
     Claimed,
     Continues,
@@ -42,6 +47,7 @@ from a2a_scribe.journal.port import (
     TakeOver,
     TaskPage,
     TaskRow,
+    WaitingCancel,
     Write,
     WriteResult,
     without_owner,
@@ -57,13 +63,14 @@ class MemoryJournal:
 
     keeps_records = True
     lock_directory = None
+    hints = None
 
     def __init__(self) -> None:
         """Makes an empty journal."""
         self._rows: dict[str, TaskRow] = {}
         self._records: dict[str, list[Record]] = {}
         self._snapshots: dict[str, tuple[int, bytes]] = {}
-        self._inbox: defaultdict[str, list[Accept]] = defaultdict(list)
+        self._inbox: defaultdict[str, list[Accept | AskCancel]] = defaultdict(list)
         self._configs: defaultdict[str, dict[str, TaskPushNotificationConfig]] = defaultdict(dict)
         self._keys = MemoryKeys()
         self._nodes: dict[NodeId, NodeRow] = {}
@@ -122,6 +129,15 @@ class MemoryJournal:
     def _lives(self, node_id: NodeId) -> bool:
         return node_id in self._nodes and node_id not in self._dead
 
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node."""
+        tasks = [
+            (task_id, waiting)
+            for task_id, waiting in self._inbox.items()
+            if waiting and self._rows[task_id].node == node_id
+        ]
+        return [WaitingCancel(task_id, ask.body) for task_id, waiting in tasks for ask in _cancels(waiting, now)]
+
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically."""
         receipt = self.admit(group)
@@ -173,12 +189,18 @@ class MemoryJournal:
             self._inbox.pop(task_id, None)
         if not append.ends_turn:
             return Continues()
-        waiting = self._inbox.get(task_id)
-        if not waiting:
-            self._inbox.pop(task_id, None)
+        inbox = self._inbox.pop(task_id, [])
+        cancels, messages = _cancels(inbox, group.now), _messages(inbox)
+        if cancels:
+            self._inbox[task_id] = [*cancels, *messages]
+            self._rows[task_id] = keep_for_cancel(append)
+            return CancelDue(cancels[0].body)
+        if not messages:
             self._rows[task_id] = without_owner(append.row)
             return Released()
-        started = starting_record(task_id, append.row.seq + 1, waiting.pop(0).body, group.now)
+        first, *rest = messages
+        self._inbox[task_id] = [*rest]
+        started = starting_record(task_id, append.row.seq + 1, first.body, group.now)
         self._records[task_id].append(started)
         self._rows[task_id] = hand_over(append, started)
         return NextTurn(started)
@@ -192,6 +214,11 @@ class MemoryJournal:
                 if isinstance(result, Claimed):
                     self._rows[write.task_id] = result.row
                 return result
+            case AskCancel():
+                result = decide_ask_cancel(self._rows.get(write.task_id), write)
+                if isinstance(result, Queued):
+                    self._inbox[write.task_id].append(write)
+                return result
             case TakeOver():
                 return self._take_over(write, group)
             case PutConfig(_, config):
@@ -203,7 +230,7 @@ class MemoryJournal:
     def _accept(self, accept: Accept, group: Group) -> WriteResult:
         if (known := self._keys.take(accept, group.now)) is not None:
             return known
-        waiting = len(self._inbox.get(accept.task_id, ()))
+        waiting = len(_messages(self._inbox.get(accept.task_id, [])))
         result = decide_accept(self._rows.get(accept.task_id), accept, group.node, waiting)
         if isinstance(result, Claimed):
             self._rows[accept.task_id] = result.row
@@ -218,10 +245,11 @@ class MemoryJournal:
     def _take_over(self, take: TakeOver, group: Group) -> WriteResult:
         if self._lives(take.owner):
             return Stale()
-        result = decide_take_over(self._rows.get(take.task_id), take, group.node)
+        is_canceled = bool(_cancels(self._inbox.get(take.task_id, []), group.now))
+        result = decide_take_over(self._rows.get(take.task_id), take, group.node, is_canceled=is_canceled)
         if isinstance(result, Claimed):
             self._rows[take.task_id] = result.row
-            if take.start is not None:
+            if take.start is not None and not is_canceled:
                 started = starting_record(take.task_id, result.row.seq, take.start, group.now)
                 self._records[take.task_id].append(started)
         return result
@@ -337,6 +365,15 @@ def records_after(records: list[Record], after: int, limit: int | None = None) -
     """Returns those of a task's records that come after `after`; the first may be any, but there are no gaps."""
     start = max(0, after + 1 - records[0].seq) if records else 0
     return records[start : None if limit is None else start + limit]
+
+
+def _messages(inbox: Sequence[Accept | AskCancel]) -> list[Accept]:
+    return [each for each in inbox if isinstance(each, Accept)]
+
+
+def _cancels(inbox: Sequence[Accept | AskCancel], now: int) -> list[AskCancel]:
+    """Returns the cancels whose time has not passed."""
+    return [each for each in inbox if isinstance(each, AskCancel) and each.expires_at > now]
 
 
 def _matches(row: TaskRow, query: ListTasksRequest) -> bool:

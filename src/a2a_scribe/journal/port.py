@@ -6,6 +6,7 @@ start, has to wait or is refused, and who goes on when a turn ends. Adapters mus
 `a2a_scribe.testing.journal_contract`.
 """
 
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -142,6 +143,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class AskCancel:
+    """A cancel that the node which owns the task is to carry out."""
+
+    task_id: str
+    caller: Caller
+    cancel_id: str
+    """An id of its own, which no turn has."""
+    body: bytes
+    """The encoded `CancelAsked`."""
+    expires_at: int
+    """Microseconds since the epoch, UTC: from then on nobody waits for it, and it is not carried out any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class TakeOver:
     """Ownership of a task whose owner has died, to end its turn or to run it again."""
 
@@ -152,7 +167,10 @@ class TakeOver:
     epoch: int
     """As the task was left: somebody else may have been faster."""
     start: bytes | None = None
-    """The encoded `TurnStarted` with which the open turn runs again; `None` to leave that to the new owner."""
+    """The encoded `TurnStarted` with which the open turn runs again; `None` to leave that to the new owner.
+
+    It does not run again if a cancel waits: then the task is claimed as it is.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +189,9 @@ class DropConfig:
     config_id: str
 
 
-Write = Accept | Claim | TakeOver | PutConfig | DropConfig
+Judged = Accept | Claim | AskCancel | TakeOver
+"""Writes that depend on how their task stands."""
+Write = Judged | PutConfig | DropConfig
 
 
 @dataclass(slots=True)
@@ -194,10 +214,10 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """The message waits in the inbox for the running turn to end."""
+    """The message, or the cancel, waits in the inbox for the node that works on the task."""
 
     owner: NodeId | None = field(default=None, compare=False)
-    """The node that works on the task, and will start the message; a hint, `None` if it is not known."""
+    """The node that works on the task, and will see to it; a hint, `None` if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +274,24 @@ class NextTurn:
     started: Record
 
 
-AppendResult = Continues | Released | NextTurn | Known
+@dataclass(frozen=True, slots=True)
+class CancelDue:
+    """The turn ended and a cancel waits, which goes before messages: the task stays the node's, without a turn."""
+
+    body: bytes
+    """The encoded `CancelAsked`, empty if its time has passed since."""
+
+
+AppendResult = Continues | Released | NextTurn | CancelDue | Known
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCancel:
+    """A cancel that waits in the inbox of a task."""
+
+    task_id: str
+    body: bytes
+    """The encoded `CancelAsked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +344,30 @@ class Ended:
     """Whose they are; `None` for those of all agents."""
 
 
+Heard = Callable[[Iterable[str] | None], None]
+"""Hears that tasks were written to, `None` for any."""
+
+
+class Hints(Protocol):
+    """How the processes of one journal hear that others have written. They may be late, lost, or about nothing."""
+
+    @property
+    def needs_telling(self) -> bool:
+        """Whether others hear only what they are told."""
+
+    async def listen(self, heard: Heard, is_wanted: Callable[[], bool]) -> None:
+        """Calls `heard` for each hint, and once for all that came before, until it is cancelled.
+
+        It may be deaf while hints are not wanted.
+
+        Raises:
+            JournalUnavailableError: The connection cannot be made, or is lost.
+        """
+
+    async def tell(self, task_ids: Collection[str]) -> None:
+        """Tells the others that tasks were written to. Raises: JournalUnavailableError."""
+
+
 class Journal(Protocol):
     """Durable storage of tasks."""
 
@@ -317,6 +378,10 @@ class Journal(Protocol):
     @property
     def lock_directory(self) -> Path | None:
         """Where nodes of the same journal can lock files, if all of them are on one machine."""
+
+    @property
+    def hints(self) -> Hints | None:
+        """How processes hear of each other, `None` if there is only one, or no way."""
 
     async def open(self) -> None:
         """Makes the journal ready on the running loop; may be called again and again.
@@ -346,6 +411,15 @@ class Journal(Protocol):
 
     async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
         """Returns tasks of an agent whose owner is no living node. Raises: JournalUnavailableError."""
+
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node, without those whose time has passed at `now`, oldest first.
+
+        Cheap where there are none.
+
+        Raises:
+            JournalUnavailableError: Not now.
+        """
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically; the same group again, after a lost answer, gives what became of it.

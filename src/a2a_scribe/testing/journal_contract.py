@@ -12,6 +12,7 @@ the tests that ask for it are then left out.
 
 from a2a_scribe.testing.contract.adapter import Connect, Point, needs
 from a2a_scribe.testing.contract.appends import AppendsContract
+from a2a_scribe.testing.contract.asked_cancels import AskedCancelsContract
 from a2a_scribe.testing.contract.atomicity import AtomicityContract
 from a2a_scribe.testing.contract.births import BirthsContract
 from a2a_scribe.testing.contract.checks import check
@@ -42,6 +43,7 @@ class JournalContract(
     SnapshotsContract,
     MessagesContract,
     ClaimsContract,
+    AskedCancelsContract,
     TurnEndsContract,
     FenceContract,
     DeathsContract,

@@ -15,6 +15,7 @@ from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import (
     ArtifactChanged,
     CallerRecord,
+    CancelAsked,
     Change,
     HistoryAdded,
     Record,
@@ -24,12 +25,15 @@ from a2a_scribe.core.records import (
     TurnStarted,
     decode,
     encode,
+    encode_cancel,
 )
 from a2a_scribe.journal.port import (
     Accept,
     Append,
     AppendResult,
+    AskCancel,
     Caller,
+    CancelDue,
     Claim,
     Claimed,
     Group,
@@ -52,6 +56,7 @@ from a2a_scribe.protocol.types import (
     Role,
     Scope,
     SendMessageRequest,
+    Struct,
     Task,
     TaskArtifactUpdateEvent,
     TaskPushNotificationConfig,
@@ -98,6 +103,13 @@ def turn_body(turn_id: str, text: str = 'hello', attempt: int = 1) -> bytes:
     message = Message(message_id=f'message of {turn_id}', role=Role.ROLE_USER, parts=[Part(text=text)])
     started = TurnStarted(TurnId(turn_id), CallerRecord('alice', ''), SendMessageRequest(message=message), attempt)
     return encode(started)[1]
+
+
+def cancel_body(reason: str) -> bytes:
+    """Returns the body of a cancel with a reason in its metadata."""
+    metadata = Struct()
+    metadata.update({'reason': reason})
+    return encode_cancel(CancelAsked(CallerRecord('alice', ''), metadata))
 
 
 def timestamp(micros: int) -> Timestamp:
@@ -231,6 +243,10 @@ class ScriptedTask:
         """Returns the wish to take the parked task without a turn."""
         return Claim(self.id, caller or self.caller, self.row.seq if expected is None else expected)
 
+    def ask_cancel(self, cancel_id: str, caller: Caller | None = None, *, expires_at: int = 2 * EPOCH) -> AskCancel:
+        """Returns the wish that the task's owner cancels it, the same id as the reason."""
+        return AskCancel(self.id, caller or self.caller, cancel_id, cancel_body(cancel_id), expires_at)
+
     def take_over(self, *, again: bool = False, epoch: int | None = None) -> TakeOver:
         """Returns the wish to take the task from its dead owner, and with `again` to run its turn once more."""
         owner, turn = self.row.node, self.row.open_turn
@@ -246,6 +262,8 @@ class ScriptedTask:
             self.row = without_owner(self.row)
         elif isinstance(result, NextTurn):
             self._follow(result.started)
+        elif isinstance(result, CancelDue):
+            self.row = replace(self.row, open_turn=None)
 
     def settle_claim(self, claimed: Claimed, node: ScriptedNode, start: bytes | None = None) -> None:
         """Follows a claim by `node`, with the body of the turn's start if one starts with it."""

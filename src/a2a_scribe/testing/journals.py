@@ -10,6 +10,7 @@ from a2a_scribe.journal.port import (
     Caller,
     Ended,
     Group,
+    Hints,
     Journal,
     LivingNode,
     NodeRow,
@@ -17,6 +18,7 @@ from a2a_scribe.journal.port import (
     StoredTask,
     TaskPage,
     TaskRow,
+    WaitingCancel,
 )
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
@@ -48,6 +50,11 @@ class TroubledJournal:
     def lock_directory(self) -> Path | None:
         """As the journal behind it."""
         return self.inner.lock_directory
+
+    @property
+    def hints(self) -> Hints | None:
+        """As the journal behind it."""
+        return self.inner.hints
 
     # -- commands
 
@@ -125,6 +132,11 @@ class TroubledJournal:
         """Returns tasks without a living owner."""
         self._check(reading=True)
         return await self.inner.orphans(agent, limit)
+
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node."""
+        self._check(reading=True)
+        return await self.inner.waiting_cancels(node_id, now)
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group, or gives the trouble that it was told to give."""

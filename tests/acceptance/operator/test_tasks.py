@@ -127,6 +127,25 @@ def test_a_task_at_work_is_shown_with_what_waits_for_it(url: str) -> None:
         assert word in shown
 
 
+def test_a_cancel_that_waits_is_shown(sqlite_url: str) -> None:
+    async def ask(journal: SqlJournal) -> None:
+        await fill(journal)
+        other = await ScriptedNode(journal, 'other').register()
+        await other.commit(writes=[ScriptedTask(other, 'working').ask_cancel('cancel 1')])
+
+    on(sqlite_url, ask)
+    (told,) = command('tasks', 'show', '--json', sqlite_url, 'working').lines
+    _, waiting = told['inbox']
+    assert (waiting['kind'], waiting['turn'], waiting['node'], waiting['message']) == (
+        'cancel',
+        'cancel 1',
+        'other',
+        '',
+    )
+    assert 'cancel 1' in command('tasks', 'show', sqlite_url, 'working').stdout
+    assert command('db', 'check', sqlite_url).code == 0
+
+
 def test_a_task_that_cannot_be_read_is_shown_all_the_same(sqlite_url: str) -> None:
     on(sqlite_url, fill)
     execute(sqlite_url, "UPDATE scribe_records SET body = x'01ffff'", "UPDATE scribe_tasks SET snapshot = x'01ffff'")

@@ -18,7 +18,7 @@ from a2a_scribe.cli.operator.output import (
 from a2a_scribe.cli.operator.records import change_of, state_after, text_of
 from a2a_scribe.cli.operator.rows import no_task, row_values
 from a2a_scribe.core.auditing import UNDECODABLE
-from a2a_scribe.core.records import TurnEnded, TurnStarted, decode_turn_started
+from a2a_scribe.core.records import TURN_STARTED, TurnEnded, TurnStarted, decode_turn_started
 from a2a_scribe.journal.port import OPERATOR, StoredTask, TaskRow
 from a2a_scribe.journal.sql.inspecting import InboxRow, TaskLook
 from a2a_scribe.protocol.types import TaskPushNotificationConfig
@@ -107,6 +107,8 @@ def _owner_text(look: TaskLook) -> str:
 
 
 def _waiting_text(row: InboxRow) -> str:
+    if row.kind != TURN_STARTED:
+        return ''
     try:
         return text_of(decode_turn_started(row.body).request.message)
     except UNDECODABLE:
@@ -138,7 +140,7 @@ def _print(look: TaskLook, story: Story, stored: StoredTask | None, configs: lis
         (each.turn_id, each.kind, time_text(each.created_at), each.node, in_one_line(_waiting_text(each), 40))
         for each in look.inbox
     ]
-    _print_part('Waiting messages', ('turn', 'kind', 'accepted', 'by node', 'message'), waiting)
+    _print_part('Waiting', ('turn', 'kind', 'accepted', 'by node', 'message'), waiting)
     _print_part('Push configs', ('config', 'URL'), [(config.id, config.url) for config in configs])
     for seq, note in story.notes:
         heading(f'Note of record {seq}')

@@ -131,14 +131,14 @@ class Access:
     async def _guarded(self, errand: Awaitable[T]) -> T:
         try:
             if self._sqlite:
-                return await _to_its_end(errand)
+                return await to_its_end(errand)
             async with asyncio.timeout(self._deadline):
                 return await errand
         except DATABASE_ERRORS as error:
             raise translate(error) from cause_of(error)
 
 
-async def _to_its_end(errand: Awaitable[T]) -> T:
+async def to_its_end(errand: Awaitable[T]) -> T:
     """Awaits an errand to its end, also when the one who waits is cancelled; then the cancellation counts."""
     task = asyncio.ensure_future(errand)
     try:

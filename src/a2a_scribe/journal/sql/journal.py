@@ -10,11 +10,24 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.core.records import Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.port import Caller, Ended, Group, LivingNode, NodeRow, Receipt, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.port import (
+    Caller,
+    Ended,
+    Group,
+    Hints,
+    LivingNode,
+    NodeRow,
+    Receipt,
+    StoredTask,
+    TaskPage,
+    TaskRow,
+    WaitingCancel,
+)
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.dialects import lock_directory
+from a2a_scribe.journal.sql.hints import hints_of
 from a2a_scribe.journal.sql.keys import delete_expired
 from a2a_scribe.journal.sql.listing import Listed, listing_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
@@ -63,6 +76,11 @@ class SqlJournal:
     def lock_directory(self) -> Path | None:
         """A directory beside the file of an SQLite database."""
         return lock_directory(self._access.engine)
+
+    @property
+    def hints(self) -> Hints | None:
+        """What the database tells the processes that use it; of an in-memory SQLite there is only one."""
+        return hints_of(self._access.engine, self._prefix)
 
     async def open(self) -> None:
         """Brings the schema up to date, once per loop."""
@@ -136,6 +154,15 @@ class SqlJournal:
         async def work(running: Running) -> list[TaskRow]:
             found = await running.rows(self._statements.orphans, {'the_agent': agent, 'the_limit': limit})
             return [rows.task_row(row) for row in found]
+
+        return await self._access.read(work)
+
+    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+        """Returns the cancels that wait for a node."""
+
+        async def work(running: Running) -> list[WaitingCancel]:
+            found = await running.rows(self._statements.waiting_cancels, {'the_node': node_id, 'the_time': now})
+            return [WaitingCancel(task_id, bytes(body)) for task_id, body in found]
 
         return await self._access.read(work)
 

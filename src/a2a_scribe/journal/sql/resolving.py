@@ -3,11 +3,13 @@
 The group is this node's newest, and nobody else moves a task that the node owns; so the rows tell.
 """
 
-from a2a_scribe.core.records import TURN_STARTED, decode_turn_started
+from a2a_scribe.core.records import CANCEL, TURN_STARTED, decode_turn_started
 from a2a_scribe.journal.port import (
     Accept,
     Append,
     AppendResult,
+    AskCancel,
+    CancelDue,
     Claim,
     Claimed,
     Continues,
@@ -62,8 +64,10 @@ class GroupResolver:
                 return known
         if not append.ends_turn:
             return Continues()
-        if row is None or row.node != self._group.node or row.open_turn is None:
+        if row is None or row.node != self._group.node:
             return Released()
+        if row.open_turn is None:
+            return CancelDue(await self._cancel_of(row.task_id))
         key = {'the_id': append.row.task_id, 'after': append.row.seq, 'the_limit': 1}
         (started,) = await self._running.rows(self._statements.read_records, key)
         return NextTurn(rows.record(started))
@@ -77,6 +81,13 @@ class GroupResolver:
             return Known(append.row.task_id, key.turn_id, key.digest)
         return None
 
+    async def _cancel_of(self, task_id: str) -> bytes:
+        """Returns the oldest cancel that waited, and waits still: who owns the task takes none away."""
+        for _, _, kind, body, expires_at in await self._running.rows(self._statements.waiting, {'task_ids': [task_id]}):
+            if kind == CANCEL and expires_at > self._group.now:
+                return bytes(body)
+        return b''
+
     async def _written(self, write: Write) -> WriteResult:
         match write:
             case Accept():
@@ -87,6 +98,8 @@ class GroupResolver:
                     return Stale()
                 self._owned.add(row.task_id)
                 return Claimed(row)
+            case AskCancel(cancel_id=cancel_id):
+                return await self._asked(write, cancel_id)
             case TakeOver(task_id, epoch=epoch):
                 row = await self._row(task_id)
                 if row is None or not self._is_claimed(row) or row.epoch != epoch + 1:
@@ -95,6 +108,13 @@ class GroupResolver:
                 return Claimed(row)
             case _:
                 return Done()
+
+    async def _asked(self, ask: AskCancel, cancel_id: str) -> WriteResult:
+        """A cancel that does not wait has been refused, or its task has ended since: `Stale` has that found out."""
+        if not await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': cancel_id}):
+            return Stale()
+        row = await self._row(ask.task_id)
+        return Queued(None if row is None else row.node)
 
     async def _accepted(self, accept: Accept) -> WriteResult:
         """A message that left no trace is judged anew: `Stale` makes the engine read and ask again."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from a2a_scribe.core.projection import Projection, fold, task_of_snapshot
-from a2a_scribe.core.records import VERSION, Record
-from a2a_scribe.journal.port import Group, StoredTask, TaskRow
+from a2a_scribe.core.records import CANCEL, TURN_STARTED, VERSION, Record
+from a2a_scribe.journal.port import Accept, AskCancel, Group, StoredTask, TaskRow
 from a2a_scribe.protocol.types import NodeId, Scope, Task, TaskPushNotificationConfig, TurnId
 
 
@@ -104,8 +104,19 @@ def replaced_task_values(row: TaskRow) -> dict[str, Any]:
     }
 
 
-def inbox_values(task_id: str, turn_id: TurnId, kind: str, body: bytes, group: Group) -> dict[str, Any]:
+def message_values(accept: Accept, group: Group) -> dict[str, Any]:
     """Returns the columns of a message that waits."""
+    return _inbox_values(accept.task_id, accept.turn_id, TURN_STARTED, accept.body, group, None)
+
+
+def cancel_values(ask: AskCancel, group: Group) -> dict[str, Any]:
+    """Returns the columns of a cancel that waits."""
+    return _inbox_values(ask.task_id, ask.cancel_id, CANCEL, ask.body, group, ask.expires_at)
+
+
+def _inbox_values(
+    task_id: str, turn_id: str, kind: str, body: bytes, group: Group, expires_at: int | None
+) -> dict[str, Any]:
     return {
         'task_id': task_id,
         'turn_id': turn_id,
@@ -113,7 +124,7 @@ def inbox_values(task_id: str, turn_id: TurnId, kind: str, body: bytes, group: G
         'body': body,
         'node': group.node,
         'created_at': group.now,
-        'expires_at': None,
+        'expires_at': expires_at,
     }
 
 

@@ -18,12 +18,13 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from a2a_scribe.core.records import TURN_STARTED
+from a2a_scribe.core.records import CANCEL, TURN_STARTED
 from a2a_scribe.journal.sql.keys import KeyStatements, key_statements_of
 from a2a_scribe.journal.sql.tables import Tables, tables_of
 
@@ -69,6 +70,9 @@ class Statements:
     read_portion: Select[Any]
     """Records within bounds of their number and of their bytes."""
     waiting: Select[Any]
+    """The messages and cancels that wait for some tasks."""
+    waiting_cancels: Select[Any]
+    """The cancels that wait for a node."""
     count_waiting: Select[Any]
     insert_inbox: Insert
     delete_inbox_row: Delete
@@ -108,10 +112,11 @@ def statements_of(prefix: str) -> Statements:
         ),
         read_portion=_read_portion(tables),
         waiting=(
-            select(inbox.c.id, inbox.c.task_id, inbox.c.body)
-            .where(inbox.c.task_id.in_(ids), inbox.c.kind == TURN_STARTED)
+            select(inbox.c.id, inbox.c.task_id, inbox.c.kind, inbox.c.body, inbox.c.expires_at)
+            .where(inbox.c.task_id.in_(ids), or_(inbox.c.kind == TURN_STARTED, inbox.c.kind == CANCEL))
             .order_by(inbox.c.id)
         ),
+        waiting_cancels=_waiting_cancels(tables),
         count_waiting=(
             select(func.count())
             .select_from(inbox)
@@ -183,6 +188,17 @@ def _update(tables: Tables, names: list[str]) -> Update:
         update(tables.tasks)
         .where(tables.tasks.c.id == bindparam('the_id'))
         .values({name: bindparam(f'new_{name}') for name in names})
+    )
+
+
+def _waiting_cancels(tables: Tables) -> Select[Any]:
+    """Goes through the inbox, in which hardly anything waits, rather than through the tasks of the node."""
+    inbox, tasks = tables.inbox, tables.tasks
+    is_ours = select(tasks.c.id).where(tasks.c.id == inbox.c.task_id, tasks.c.node == bindparam('the_node')).exists()
+    return (
+        select(inbox.c.task_id, inbox.c.body)
+        .where(inbox.c.kind == CANCEL, inbox.c.expires_at > bindparam('the_time'), is_ours)
+        .order_by(inbox.c.id)
     )
 
 

@@ -5,22 +5,33 @@ at: a statement that locked and looked at once would look with an older snapshot
 end, so that a message of the same transaction is seen by the turn's end.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass
 from operator import itemgetter
 
-from a2a_scribe.core.records import TURN_STARTED, Record
+from a2a_scribe.core.records import CANCEL, Record
 from a2a_scribe.errors import NodeFencedError
-from a2a_scribe.journal.decisions import decide_accept, decide_claim, decide_take_over, hand_over, starting_record
+from a2a_scribe.journal.decisions import (
+    decide_accept,
+    decide_ask_cancel,
+    decide_claim,
+    decide_take_over,
+    hand_over,
+    keep_for_cancel,
+    starting_record,
+)
 from a2a_scribe.journal.port import (
     Accept,
     Append,
     AppendResult,
+    AskCancel,
+    CancelDue,
     Claim,
     Claimed,
     Continues,
     Done,
     DropConfig,
     Group,
+    Judged,
     Known,
     NextTurn,
     PutConfig,
@@ -46,6 +57,17 @@ class AlreadyWritten(Exception):
     """The group became durable in an earlier attempt."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A row of the inbox."""
+
+    number: int
+    body: bytes
+    is_cancel: bool
+    is_over: bool
+    """Nobody waits for it any more."""
+
+
 class GroupWriter:
     """Writes one group."""
 
@@ -56,7 +78,9 @@ class GroupWriter:
         self._group = group
         self._rows: dict[str, TaskRow] = {}
         self._records: list[Record] = []
-        self._waiting: dict[str, list[tuple[int, bytes]]] = {}
+        self._inbox: dict[str, list[_Waiting]] = {}
+        self._kept: dict[str, TaskRow] = {}
+        """Tasks whose turn ends and that stay the node's, as they stand then."""
         self._keys = KeyTable(running, statements.keys)
         self._unborn: dict[str, Known] = {}
         """Tasks whose message came before, under the same key."""
@@ -71,7 +95,7 @@ class GroupWriter:
         await self._pass_fence()
         await self._lock()
         written = await self._write_all()
-        await self._look_into_inbox()
+        await self._look_into_inbox([append.row.task_id for append in self._group.appends if _looks_at_inbox(append)])
         await self._take_keys_of_births()
         appended = [await self._append(append) for append in self._group.appends]
         await self._store()
@@ -87,7 +111,7 @@ class GroupWriter:
         raise NodeFencedError
 
     async def _lock(self) -> None:
-        judged = {write.task_id for write in self._group.writes if isinstance(write, Accept | Claim | TakeOver)}
+        judged = {write.task_id for write in self._group.writes if isinstance(write, Judged)}
         if not self._running.is_sqlite and (judged or _touches_in_several_steps(self._group)):
             judged |= {append.row.task_id for append in self._group.appends if not append.born}
         if judged:
@@ -115,6 +139,11 @@ class GroupWriter:
             case Claim():
                 result = decide_claim(self._rows.get(write.task_id), write, self._group.node)
                 await self._note_claim(result)
+                return result
+            case AskCancel():
+                result = decide_ask_cancel(self._rows.get(write.task_id), write)
+                if isinstance(result, Queued):
+                    await self._running.change(self._statements.insert_inbox, rows.cancel_values(write, self._group))
                 return result
             case TakeOver():
                 return await self._take_over(write)
@@ -154,19 +183,23 @@ class GroupWriter:
         if isinstance(result, Claimed):
             self._records.append(starting_record(accept.task_id, result.row.seq, accept.body, self._group.now))
         elif isinstance(result, Queued):
-            values = rows.inbox_values(accept.task_id, accept.turn_id, TURN_STARTED, accept.body, self._group)
-            await self._running.change(self._statements.insert_inbox, values)
+            await self._running.change(self._statements.insert_inbox, rows.message_values(accept, self._group))
         await self._note_claim(result)
         return result
 
     async def _take_over(self, take: TakeOver) -> WriteResult:
         if await self._lives(take.owner):
             return Stale()
-        result = decide_take_over(self._rows.get(take.task_id), take, self._group.node)
-        if isinstance(result, Claimed) and take.start is not None:
+        is_canceled = take.start is not None and await self._is_canceled(take.task_id)
+        result = decide_take_over(self._rows.get(take.task_id), take, self._group.node, is_canceled=is_canceled)
+        if isinstance(result, Claimed) and take.start is not None and not is_canceled:
             self._records.append(starting_record(take.task_id, result.row.seq, take.start, self._group.now))
         await self._note_claim(result)
         return result
+
+    async def _is_canceled(self, task_id: str) -> bool:
+        await self._look_into_inbox([task_id])
+        return any(each.is_cancel and not each.is_over for each in self._inbox.pop(task_id, ()))
 
     async def _lives(self, node_id: NodeId) -> bool:
         found = await self._running.rows(self._statements.node_state, {'node': node_id})
@@ -177,31 +210,42 @@ class GroupWriter:
             self._rows[result.row.task_id] = result.row
             await self._running.change(self._statements.update_tasks, rows.changed_task_values(result.row))
 
-    async def _look_into_inbox(self) -> None:
-        looking = [append.row.task_id for append in self._group.appends if _looks_at_inbox(append)]
-        if looking:
-            found = await self._running.rows(self._statements.waiting, {'task_ids': sorted(looking)})
-            for number, task_id, body in found:
-                self._waiting.setdefault(task_id, []).append((number, bytes(body)))
+    async def _look_into_inbox(self, task_ids: list[str]) -> None:
+        if not task_ids:
+            return
+        now = self._group.now
+        for number, task_id, kind, body, expires_at in await self._running.rows(
+            self._statements.waiting, {'task_ids': sorted(task_ids)}
+        ):
+            is_over = expires_at is not None and expires_at <= now
+            self._inbox.setdefault(task_id, []).append(_Waiting(number, bytes(body), kind == CANCEL, is_over))
 
     async def _append(self, append: Append) -> AppendResult:
         known = self._unborn.get(append.row.task_id)
         if known is not None:
             return known
         self._records += append.records
-        waiting = self._waiting.get(append.row.task_id, [])
-        if waiting and append.row.state in TERMINAL:
-            await self._running.change(self._statements.delete_inbox_of, {'task_ids': [append.row.task_id]})
-            waiting = []
+        task_id = append.row.task_id
+        inbox = self._inbox.get(task_id, [])
+        if inbox and append.row.state in TERMINAL:
+            await self._running.change(self._statements.delete_inbox_of, {'task_ids': [task_id]})
+            inbox = []
         if not append.ends_turn:
             return Continues()
+        for each in inbox:
+            if each.is_over:
+                await self._running.change(self._statements.delete_inbox_row, {'the_id': each.number})
+        waiting = sorted((each for each in inbox if not each.is_over), key=lambda each: not each.is_cancel)
         if not waiting:
             return Released()
-        number, body = waiting[0]
-        await self._running.change(self._statements.delete_inbox_row, {'the_id': number})
-        started = starting_record(append.row.task_id, append.row.seq + 1, body, self._group.now)
+        first = waiting[0]
+        if first.is_cancel:
+            self._kept[task_id] = keep_for_cancel(append)
+            return CancelDue(first.body)
+        await self._running.change(self._statements.delete_inbox_row, {'the_id': first.number})
+        started = starting_record(task_id, append.row.seq + 1, first.body, self._group.now)
         self._records.append(started)
-        self._rows[append.row.task_id] = hand_over(append, started)
+        self._kept[task_id] = hand_over(append, started)
         return NextTurn(started)
 
     async def _store(self) -> None:
@@ -231,10 +275,7 @@ class GroupWriter:
     def _final_row(self, append: Append) -> TaskRow:
         if not append.ends_turn:
             return append.row
-        following = self._rows.get(append.row.task_id)
-        if following is not None and following.seq > append.row.seq:
-            return replace(following, scope=append.row.scope)
-        return without_owner(append.row)
+        return self._kept.get(append.row.task_id) or without_owner(append.row)
 
     def _born_configs(self) -> list[dict[str, object]]:
         return [

@@ -80,6 +80,24 @@ async def lose_queued(node: ScriptedNode, other: ScriptedNode) -> Group:
     return node.group(writes=[task.accept('turn 2')])
 
 
+async def lose_asked_cancel(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(other, 'task')
+    return node.group(writes=[task.ask_cancel('cancel 1'), task.ask_cancel('cancel 2')])
+
+
+async def lose_cancel_due(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(node, 'task')
+    await other.commit(writes=[task.accept('turn 2'), task.ask_cancel('late', expires_at=1), task.ask_cancel('cancel')])
+    return node.group([task.end()])
+
+
+async def lose_take_over_of_canceled(node: ScriptedNode, other: ScriptedNode) -> Group:
+    task = await born(other, 'task')
+    await node.commit(writes=[task.ask_cancel('cancel')])
+    await bury(other.journal, other)
+    return node.group(writes=[task.take_over(again=True)])
+
+
 async def lose_refusals(node: ScriptedNode, other: ScriptedNode) -> Group:
     task, free = await born(other, 'task'), await born(node, 'free', COMPLETED, parked=True)
     parked = await born(node, 'parked', parked=True)
@@ -91,6 +109,9 @@ async def lose_refusals(node: ScriptedNode, other: ScriptedNode) -> Group:
         parked.accept('late', expected=1),
         stranger.accept('strange'),
         free.claim(),
+        free.ask_cancel('cancel of free'),
+        parked.ask_cancel('cancel of parked'),
+        stranger.ask_cancel('strange cancel'),
     ]
     return node.group(writes=writes)
 
@@ -152,6 +173,9 @@ LOST: Final = {
         lose_second_claim,
         lose_claim_of_others,
         lose_take_overs,
+        lose_asked_cancel,
+        lose_cancel_due,
+        lose_take_over_of_canceled,
         lose_queued,
         lose_refusals,
         lose_configs,
