@@ -88,7 +88,7 @@ class Database(MemoryJournal):
 
     def inbox(self, task_id: str) -> list[str]:
         """Returns the ids of the messages that wait for a task."""
-        return [_message_id(accept.body) for accept in self._inbox.get(task_id, ())]
+        return [_message_id(each.body) for each in self._inbox.get(task_id, ()) if isinstance(each, Accept)]
 
     def rows(self) -> list[TaskRow]:
         """Returns the rows of all tasks."""
@@ -131,7 +131,7 @@ class Database(MemoryJournal):
         result = super()._accept(accept, group)
         if isinstance(result, Queued):
             self.queued[_message_id(accept.body)] = accept.task_id
-            waiting, check = len(self._inbox[accept.task_id]), self.world.ledger.check
+            waiting, check = len(self.inbox(accept.task_id)), self.world.ledger.check
             check(waiting <= accept.queue_limit, f'{waiting} messages wait for {accept.task_id}')
         return result
 
@@ -145,6 +145,7 @@ class Connection:
 
     keeps_records = True
     lock_directory = None
+    hints = None
 
     def __init__(self, world: World, database: Database, life: Life, trouble: Trouble) -> None:
         """Connects a process."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from a2a_scribe import Settings
 from a2a_scribe.journal.port import TaskRow
 from a2a_scribe.protocol.states import TERMINAL
-from tests.simulation import invariants
+from tests.simulation import invariants, switches
 from tests.simulation.agents import Plan, SimulatedAgent, draw_plan
 from tests.simulation.clients import Client, Cluster, Life, NewMessage, live
 from tests.simulation.database import Database, Trouble
@@ -22,6 +22,8 @@ from tests.simulation.loop import DeadlockError, EndlessError
 from tests.simulation.process import Process, bury
 from tests.simulation.world import World
 
+LATEST_ARRIVAL = 0.6
+"""Seconds after which nothing arrives at the database any more of a process that has died."""
 SETTLE_TIME = 150.0
 """Virtual seconds within which everything ends once there is no trouble any more."""
 ACTIONS = [
@@ -215,6 +217,9 @@ class Scenario:
         await self._until(lambda: all(ending.done() for ending in self._endings), seconds=120.0)
         if not self.cluster.serving:
             self.world.note(self._start_process().name, 'starts')
+        for process in self.cluster.serving:
+            await process.handler.start()
+        await self.world.pause(LATEST_ARRIVAL)
 
     def dead_nodes(self) -> set[str]:
         """Returns the ids of all nodes that will never write again."""
@@ -226,7 +231,8 @@ class Scenario:
 
     def _has_settled(self) -> bool:
         """Whether nobody works on anything any more that can come to an end."""
-        return not any(
+        is_taken_over = not switches.TAKE_OVER or all(row.node is None for row in self.database.rows())
+        return is_taken_over and not any(
             self.agent.is_at_work(process.name) or invariants.left_in_memory(process)
             for process in self.cluster.processes
         )

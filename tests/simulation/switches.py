@@ -23,7 +23,7 @@ needs no `ends`. Idempotency keys: give `ledger.Sent` a key, send it again in `c
 `Checks._message` count executions per key. Retention: a task that was deleted is no journal to look into.
 """
 
-TAKE_OVER = False
-REMOTE_CANCEL = False
+TAKE_OVER = True
+REMOTE_CANCEL = True
 MESSAGE_RUNS = 1
 """How often one message may be executed."""
