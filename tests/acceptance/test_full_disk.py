@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from a2a.types.a2a_pb2 import GetTaskRequest
+from a2a.types.a2a_pb2 import GetTaskRequest, Task
 from a2a.utils.errors import InternalError
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -64,6 +64,7 @@ async def test_a_full_disk_is_told_and_got_over(sqlite_url: str) -> None:
             while handler.engine.live_tasks:
                 await wait_for_seconds(0.05)
             answer = await handler.on_message_send(new_request('big'), new_context())
+            assert isinstance(answer, Task)
             assert answer.status.state == COMPLETED
             look = GetTaskRequest(id=begun.id)  # type: ignore[union-attr]
             while (stored := await handler.on_get_task(look, new_context())).status.state != FAILED:

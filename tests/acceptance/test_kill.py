@@ -10,6 +10,7 @@ import random
 import sys
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import httpx
 import pytest
@@ -34,7 +35,7 @@ TOO_LONG = 1_500 if IS_FULL else 120
 OFTEN = Backoff(most=0.3)
 LEASE = 3.0
 """Seconds; PostgreSQL has no lock files, so there a death is noticed by silence."""
-QUICKLY = {'heartbeat': 0.5, 'lease': LEASE, 'poll_interval': 0.2}
+QUICKLY: dict[str, Any] = {'heartbeat': 0.5, 'lease': LEASE, 'poll_interval': 0.2}
 
 
 @dataclass

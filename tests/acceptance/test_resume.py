@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import httpx
 import pytest
@@ -250,7 +251,7 @@ async def test_a_reader_that_comes_back_after_a_crash(binding: str, sqlite_url: 
 async def test_a_stream_goes_on_at_another_process(binding: str, sqlite_url: str, http: httpx.AsyncClient) -> None:
     """The first goes on running the task; the second reads the journal that they share."""
     cut = Cut(LEAST_BYTES[binding] * 50, first_event(binding), is_last=True)
-    quickly = {'poll_interval': 0.1}
+    quickly: dict[str, Any] = {'poll_interval': 0.1}
     seen: list[Followed] = []
     async with (
         asyncio.timeout(TOO_LONG),

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from a2a.client import Client
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.anyio
 SERVERS = 2
 CLIENTS = 16
 TOO_LONG = 90
-QUICKLY = {'heartbeat': 0.5, 'lease': 2.0, 'poll_interval': 0.1}
+QUICKLY: dict[str, Any] = {'heartbeat': 0.5, 'lease': 2.0, 'poll_interval': 0.1}
 
 
 @pytest.fixture(params=['sqlite_url', 'postgres_database_url'])

@@ -3,10 +3,10 @@
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from a2a.client import Client
@@ -17,6 +17,7 @@ from a2a.types.a2a_pb2 import (
     Role,
     SendMessageConfiguration,
     SendMessageRequest,
+    StreamResponse,
     SubscribeToTaskRequest,
     Task,
 )
@@ -68,7 +69,8 @@ async def begin(client: Client, words: str) -> Task:
 async def chunk_delays(client: Client, task: Task, count: int) -> list[float]:
     """Follows a task; returns after how many seconds its chunks arrived."""
     delays = []
-    async with aclosing(client.subscribe(SubscribeToTaskRequest(id=task.id))) as events:
+    subscription = client.subscribe(SubscribeToTaskRequest(id=task.id))
+    async with aclosing(cast(AsyncGenerator[StreamResponse, None], subscription)) as events:
         async for event in events:
             if event.HasField('artifact_update'):
                 delays.append(time.monotonic() - float(event.artifact_update.artifact.parts[0].text))

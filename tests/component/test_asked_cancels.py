@@ -35,8 +35,8 @@ async def two_sites(
         sites = []
         for agent in (owner, asker or ScriptedAgent()):
             journal = TroubledJournal(memory)
-            site = running(agent, journal=journal, clock=clock, settings=settings, checked=False, **given)
-            sites.append(await stack.enter_async_context(site))
+            opening = running(agent, journal=journal, clock=clock, settings=settings, checked=False, **given)
+            sites.append(await stack.enter_async_context(opening))
         for site in sites:
             await site.engine.start()
         yield sites[0], sites[1]

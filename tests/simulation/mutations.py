@@ -51,7 +51,7 @@ from a2a_scribe.journal.port import (
     without_owner,
 )
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
-from a2a_scribe.protocol.types import NodeId
+from a2a_scribe.protocol.types import NodeId, TaskState
 from tests.simulation.scenario import run
 
 SEEDS = 5000
@@ -83,8 +83,8 @@ def replaced(owner: Any, name: str, method: Any) -> Iterator[Any]:
 
 @mutation('what is not durable is shown')
 def _() -> Iterator[None]:
-    def durable_after(self: Writer, position: int, limit: int) -> list[Record] | None:
-        return self._tail.after(position, self.seq, limit)
+    def durable_after(self: Writer, position: int, limit: int, max_bytes: int) -> list[Record] | None:
+        return self._tail.after(position, self.seq, limit, max_bytes)
 
     with replaced(Writer, 'durable_after', durable_after):
         yield
@@ -116,9 +116,9 @@ def _() -> Iterator[None]:
         if self.writer is None:
             self.writer = self._reading.registry.writer(self.task_id)
         if self.writer is None:
-            records = await self._reading.journal.read_records(self.task_id, self.position, self._limit)
+            records = await self._reading.journal.read_records(self.task_id, self.position, 500, 1_000_000)
         else:
-            records = self.writer.durable_after(self.position, 500) or []
+            records = self.writer.durable_after(self.position, 500, 1_000_000) or []
         if records:
             self.position = records[-1].seq
         return records
@@ -129,7 +129,7 @@ def _() -> Iterator[None]:
 
 @mutation('a cursor believes that the tail reaches back')
 def _() -> Iterator[None]:
-    def after(self: Tail, position: int, durable_seq: int, limit: int) -> list[Record] | None:
+    def after(self: Tail, position: int, durable_seq: int, limit: int, max_bytes: int) -> list[Record] | None:
         return [record for record in self._records if position < record.seq <= durable_seq][:limit]
 
     with replaced(Tail, 'after', after):
@@ -141,7 +141,7 @@ def _() -> Iterator[None]:
     def keep(self: Tail, record: Record) -> None:
         self._records = [record]
 
-    def after(self: Tail, position: int, durable_seq: int, limit: int) -> list[Record] | None:
+    def after(self: Tail, position: int, durable_seq: int, limit: int, max_bytes: int) -> list[Record] | None:
         return [record for record in self._records if position < record.seq <= durable_seq]
 
     with replaced(Tail, 'keep', keep), replaced(Tail, 'after', after):
@@ -197,8 +197,8 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     old = TurnObserver.__dict__['_ends_turn']
 
-    def ends_turn(self: TurnObserver, record: Record) -> bool:
-        return record.kind == 'turn_ended' or old(self, record)
+    def ends_turn(self: TurnObserver, record: Record, state: TaskState | None) -> bool:
+        return record.kind == 'turn_ended' or old(self, record, state)
 
     with replaced(TurnObserver, '_ends_turn', ends_turn):
         yield
@@ -208,10 +208,10 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     old = TurnObserver.__dict__['_asks_for_input']
 
-    def asks(self: TurnObserver, record: Record) -> bool:
+    def asks(self: TurnObserver, record: Record, state: TaskState | None) -> bool:
         started, self._started = self._started, True
         try:
-            return bool(old(self, record))
+            return bool(old(self, record, state))
         finally:
             self._started = started
 
@@ -229,10 +229,10 @@ def _() -> Iterator[None]:
 def _() -> Iterator[None]:
     old = TurnObserver.__dict__['_ends_turn']
 
-    def ends_turn(self: TurnObserver, record: Record) -> bool:
+    def ends_turn(self: TurnObserver, record: Record, state: TaskState | None) -> bool:
         started, self._started = self._started, True
         try:
-            return bool(old(self, record)) and (started or record.kind != 'turn_ended')
+            return bool(old(self, record, state)) and (started or record.kind != 'turn_ended')
         finally:
             self._started = started
 

@@ -60,7 +60,7 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def serving(database_url: str, *, program: Path = PROGRAM, **settings: object) -> AsyncIterator[ServerProcess]:
+async def serving(database_url: str, *, program: Path = PROGRAM, **settings: Any) -> AsyncIterator[ServerProcess]:
     """Runs the server until the block ends, which kills it."""
     environment = {f'A2A_SCRIBE_{name.upper()}': str(value) for name, value in settings.items()}
     process = await asyncio.create_subprocess_exec(
