@@ -108,7 +108,7 @@ class Notifications:
 
         def ended(_: object) -> None:
             if not lost.done():
-                lost.set_exception(JournalUnavailableError('the session that listens has ended'))
+                lost.set_result(None)
 
         async with _own_connection(self._engine) as connection:
             driver: Any = (await connection.get_raw_connection()).driver_connection
@@ -119,6 +119,7 @@ class Notifications:
             heard(None)
             try:
                 await lost
+                raise JournalUnavailableError('the session that listens has ended')
             finally:
                 self._driver = None
                 driver.remove_termination_listener(ended)
