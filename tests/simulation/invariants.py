@@ -33,6 +33,8 @@ from tests.simulation.database import Database
 from tests.simulation.ledger import Emission, Ledger, Report, Sent, Told
 from tests.simulation.process import Process
 
+MOST_RECORDS = 1_000
+"""No task has so many, unless something goes on for ever."""
 TAG = re.compile(rb'<[^<>]+>')
 
 
@@ -41,7 +43,7 @@ class History:
 
     def __init__(self, records: Sequence[Record], row: TaskRow) -> None:
         """Folds the records."""
-        self.records = records
+        self.records = records[:MOST_RECORDS]
         self.row = row
         self.tasks: dict[bytes, list[int]] = {}
         """Each task that the journal ever stood for, and after which records."""
@@ -53,6 +55,8 @@ class History:
         """The texts of agents, in the order in which they were recorded first."""
         self.final: Task | None = None
         self.faults: list[str] = []
+        if len(records) > MOST_RECORDS:
+            self.faults.append(f'there are {len(records)} records')
         self._open: TurnStarted | None = None
         self._fold()
 

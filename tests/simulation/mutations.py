@@ -365,7 +365,7 @@ def _() -> Iterator[None]:
     old = decisions.decide_accept
 
     def decide(row: TaskRow | None, accept: Accept, node: NodeId, waiting: int) -> WriteResult:
-        if row is not None and row.state in TERMINAL and row.node is not None:
+        if row is not None and row.state in TERMINAL:
             return Queued(row.node)
         return old(row, accept, node, waiting)
 
