@@ -1,6 +1,7 @@
 """Two servers on one database: what one works on is followed and cancelled at the other, long before it would look."""
 
 import asyncio
+import os
 import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -32,6 +33,8 @@ CHUNKS, PACE = 100, 20
 LONG_ENOUGH = 60.0
 NEWS: Final = 3
 """Seconds after which each server knows that the other is there: it looks every two."""
+IS_FULL = bool(os.environ.get('SCRIBE_FULL'))
+"""Judge the figures that a quiet machine has; otherwise only that nobody waits for the poll."""
 POLL = 10.0
 """What a server does without a hint, it does so many seconds later."""
 
@@ -86,8 +89,8 @@ async def test_a_stream_at_another_process_is_up_to_date(database_url: str) -> N
         await chunk_delays(here, task, NEWS * 1000 // PACE)
         assert time.monotonic() - started >= NEWS
         delays = sorted(await chunk_delays(there, task, CHUNKS))
-        assert delays[len(delays) // 2] < 0.1
-        assert delays[len(delays) * 99 // 100] < 0.5
+        assert delays[len(delays) // 2] < (0.1 if IS_FULL else POLL / 5)
+        assert delays[len(delays) * 99 // 100] < (0.15 if IS_FULL else POLL / 2)
 
 
 async def test_a_cancel_at_another_process_reaches_the_agent_at_once(database_url: str) -> None:
@@ -99,5 +102,5 @@ async def test_a_cancel_at_another_process_reaches_the_agent_at_once(database_ur
         answered_at = time.monotonic()
         assert canceled.status.state == CANCELED
         (heard_at,) = (float(each.parts[0].text) for each in canceled.artifacts if each.artifact_id == 'cancel')
-        assert heard_at - asked_at < 0.5
-        assert answered_at - asked_at < 1.0
+        assert heard_at - asked_at < (0.5 if IS_FULL else POLL / 2)
+        assert answered_at - asked_at < (1.0 if IS_FULL else POLL / 2)

@@ -100,6 +100,46 @@ async def test_an_answer_that_is_read_elsewhere_is_the_task_as_its_own_turn_left
             assert (answer.status.state, text_of(answer.status.message)) == (INPUT_REQUIRED, 'yours')
 
 
+async def test_an_answer_is_not_read_from_a_later_turn_that_runs_in_this_process() -> None:
+    agent = ScriptedAgent(
+        [emit(task(WORKING)), wait('one'), emit(status(INPUT_REQUIRED, 'mine'))],
+        [emit(status(INPUT_REQUIRED, 'yours'))],
+        [emit(status(WORKING, 'theirs')), wait('three')],
+    )
+    async with running(agent) as here:
+        begun = await here.begin_task('first')
+        async with running(agent, journal=here.journal, clock=here.clock) as there:
+            second = there.begin('second', task_id=begun.id)
+            await settle()
+            agent.open('one')
+            await here.left_memory()
+            assert not second.done(), 'nobody has woken it'
+            await there.begin_task('third', task_id=begun.id)
+            await agent.reached('three')
+            answer = await second
+            assert (answer.status.state, text_of(answer.status.message)) == (INPUT_REQUIRED, 'yours')
+
+
+async def test_new_metadata_of_a_parked_task_is_no_answer_to_a_sender_elsewhere() -> None:
+    agent = ScriptedAgent(
+        [emit(task(WORKING)), wait('one'), emit(status(INPUT_REQUIRED))],
+        [emit(Task(metadata={'progress': 1})), wait('two'), emit(status(COMPLETED))],
+    )
+    async with running(agent) as here:
+        begun = await here.begin_task('first')
+        async with running(agent, journal=here.journal, clock=here.clock) as there:
+            mine = there.begin('second', task_id=begun.id)
+            await settle()
+            agent.open('one')
+            await agent.reached('two')
+            await here.advance(1.0)
+            assert not mine.done()
+            agent.open('two')
+            await here.left_memory()
+            await here.advance(1.0)
+            assert (await mine).status.state == COMPLETED
+
+
 async def test_two_follow_ups_at_once_are_both_worked_on_one_after_the_other() -> None:
     agent = echo()
     agent.open('gate')

@@ -171,9 +171,12 @@ class TurnObserver:
         """Whether the turn has come to an interrupted state, rather than repeated the one that it began with."""
         if not self._started or state not in INTERRUPTED:
             return False
-        event = shown_event(record)
-        repeats = () if self.ticket.turn is None else self.ticket.turn.facts.repeats
-        return event is not None and _status_time(event) not in repeats
+        event, turn = shown_event(record), self.ticket.turn
+        if event is None:
+            return False
+        if turn is None:  # it runs elsewhere: what carries metadata may be a repetition, and the turn's end will tell
+            return not (isinstance(event, TaskStatusUpdateEvent) and event.metadata.fields)
+        return _status_time(event) not in turn.facts.repeats
 
     def _ends_turn(self, record: Record, state: TaskState | None) -> bool:
         """Notes the turn's start; returns whether the answer is complete with this record, which shows `state`."""
@@ -233,9 +236,10 @@ class TurnObserver:
 
     async def _left_with(self, end: Record) -> Task:
         """Returns the task as the turn has left it, whose answer is complete with `end`: without what others did."""
-        task = self._known()
-        if task is not None:
-            return task
+        turn, writer = self.ticket.turn, self._cursor.writer
+        knows = turn is not None and (turn.result is not None or turn.writer is writer)
+        if knows and (known := self._known()) is not None:
+            return known
         stored = await self._stored()
         next_start = await self._reading.next_start(self.task_id, end.seq, stored.row.seq)
         task = None if next_start is None else await self._reading.task_as_of(self.task_id, next_start - 1)
