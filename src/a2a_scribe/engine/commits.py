@@ -18,7 +18,7 @@ from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.writer import KeyTakenError, Writer
 from a2a_scribe.errors import EnvironmentFault, JournalRefusedError, JournalUnavailableError, NodeFencedError
-from a2a_scribe.journal.port import Append, AppendResult, Group, Journal, Known, Receipt, Write, WriteResult
+from a2a_scribe.journal.port import Append, AppendResult, Group, Journal, Judged, Known, Receipt, Write, WriteResult
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import CommitPoint, Signals, TroublePoint
@@ -137,6 +137,11 @@ class CommitLoop:
         fresh = self._clock.monotonic() - self._written_at <= 2 * self._settings.heartbeat
         went_well, self._goes_well = self._goes_well and fresh, True
         return went_well
+
+    def is_deciding(self, task_id: str) -> bool:
+        """Whether the journal is being asked for a task: it may be ours already, and whoever asked go on with it."""
+        asked = [*self._requests, *(() if self._underway is None else self._underway.requests)]
+        return any(isinstance(each.write, Judged) and each.write.task_id == task_id for each in asked)
 
     def notice(self, writer: Writer) -> None:
         """Has the writer's pending records written."""

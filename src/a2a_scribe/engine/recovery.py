@@ -62,14 +62,19 @@ class Recovery:
         hub: Hub,
         background: Background,
         own_id: Callable[[], NodeId],
+        is_deciding: Callable[[str], bool],
     ) -> None:
-        """Starts with nothing lost; `own_id` tells under which id the node writes now."""
+        """Starts with nothing lost; `own_id` tells under which id the node writes now.
+
+        `is_deciding` says of a task whether the journal is being asked for it, by somebody who goes on with it.
+        """
         self._journal = journal
         self._registry = registry
         self._tools = tools
         self._hub = hub
         self._background = background
         self._own_id = own_id
+        self._is_deciding = is_deciding
         self._lost: dict[str, Loss] = {}
         self._closing: dict[str, Loss] = {}
 
@@ -147,6 +152,9 @@ class Recovery:
             return False
         if stored is None or stored.row.node != loss.node or self._registry.get(loss.task_id) is not None:
             return stored is not None and not loss.is_birth
+        if self._is_deciding(loss.task_id):
+            self._try_later(loss)
+            return True
         writer = Writer(stored.row.task_id, loss.caller, self._tools, stored, stored.row)
         self._registry.add(writer)
         self._closing[writer.task_id] = loss

@@ -130,7 +130,15 @@ class Session:
         self.tools = WriterTools(
             parts.clock, parts.settings, parts.ids.new, parts.journal.keeps_records, self.commits.notice
         )
-        self.recovery = Recovery(parts.journal, self.registry, self.tools, self.hub, self.background, self._own_id)
+        self.recovery = Recovery(
+            parts.journal,
+            self.registry,
+            self.tools,
+            self.hub,
+            self.background,
+            self._own_id,
+            self.commits.is_deciding,
+        )
         self.accepting = True
         self.died: BaseException | None = None
         self._waiting: dict[str, list[Waiting]] = {}

@@ -145,9 +145,9 @@ class _Settling:
         self._start = start
 
     def __call__(self, result: WriteResult) -> None:
+        if not isinstance(result, Claimed):
+            return
         session, row = self._session, self._stored.row
-        if not isinstance(result, Claimed) or session.registry.get(row.task_id) is not None:
-            return  # a recovery of ours has found the task to be ours before we heard of it, and ends it
         # A turn that was to run again has not been started if a cancel waits: it ends, and then the cancel is due.
         logger.warning('Task %s of a dead node is %s', row.task_id, self._plan.value)
         writer = Writer(row.task_id, self._caller, session.tools, self._stored, result.row)
