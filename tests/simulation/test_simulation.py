@@ -29,6 +29,11 @@ def test_a_recovery_leaves_a_task_alone_that_the_journal_is_being_asked_for() ->
     assert not run(230_363).violations
 
 
+def test_a_task_that_was_taken_over_for_nobody_ends_by_policy() -> None:
+    """A message that was lost before, at the same outage, is no reason to give the task back as it is."""
+    assert not run(22_983).violations
+
+
 @pytest.mark.parametrize('seed', [3, 7, 20])
 def test_a_seed_replays_exactly(seed: int) -> None:
     first, second = run(seed), run(seed)

@@ -1,12 +1,13 @@
 """Closes turns whose records were lost: a task's row says that somebody works on it, and nobody does.
 
 A task that the journal refused is rebuilt from what is durable and ends as FAILED at once; one that was given up
-because the journal was away, as soon as the journal writes again.
+because the journal was away, as soon as the journal writes again. A task that was claimed for nobody is given back, and
+one that was taken over from a dead node for nobody is taken over again.
 """
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 from a2a_scribe.core.records import TurnEnded
 from a2a_scribe.core.statuses import TurnFacts, change_status
@@ -15,9 +16,9 @@ from a2a_scribe.engine.registry import Registry
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Accept, Caller, Claim, Journal, TakeOver, Write
+from a2a_scribe.journal.port import Accept, Caller, Claim, Journal, StoredTask, TakeOver, TaskRow, Write
 from a2a_scribe.protocol.states import FAILED, TERMINAL
-from a2a_scribe.protocol.types import Message, NodeId
+from a2a_scribe.protocol.types import Message, NodeId, TurnId
 from a2a_scribe.services import Background
 
 logger = logging.getLogger(__name__)
@@ -39,10 +40,12 @@ class Loss:
     """The id under which the node would own it."""
     error: Exception
     text: str = ''
-    """What clients are told; empty where no agent has been at work, and the task is just given back."""
+    """What clients are told; empty where no agent of this process has been at work."""
     turn: Turn | None = None
     is_birth: bool = False
     """The task was to be born with what was lost: one that is there under its id is another's."""
+    accepted: set[TurnId] = field(default_factory=set)
+    """Turns that no agent has begun: whoever sent their messages has been told to try again."""
     pause: float = FIRST_PAUSE
 
     def tell(self, error: Exception) -> None:
@@ -63,10 +66,12 @@ class Recovery:
         background: Background,
         own_id: Callable[[], NodeId],
         is_deciding: Callable[[str], bool],
+        take_over: Callable[[Sequence[TaskRow]], Awaitable[int]],
     ) -> None:
         """Starts with nothing lost; `own_id` tells under which id the node writes now.
 
-        `is_deciding` says of a task whether the journal is being asked for it, by somebody who goes on with it.
+        `is_deciding` says of a task whether the journal is being asked for it, by somebody who goes on with it;
+        `take_over` has tasks go on that nobody works on.
         """
         self._journal = journal
         self._registry = registry
@@ -75,6 +80,7 @@ class Recovery:
         self._background = background
         self._own_id = own_id
         self._is_deciding = is_deciding
+        self._take_over = take_over
         self._lost: dict[str, Loss] = {}
         self._closing: dict[str, Loss] = {}
 
@@ -96,9 +102,11 @@ class Recovery:
 
     def note_unclear(self, write: Write, node: NodeId, error: Exception) -> None:
         """Remembers a claim that may have been made, for nobody."""
-        if isinstance(write, Accept | Claim | TakeOver) and write.task_id not in self._lost:
-            text = AWAY_TEXT if isinstance(write, TakeOver) else ''
-            self._lost[write.task_id] = Loss(write.task_id, write.caller, node, error, text)
+        if not isinstance(write, Accept | Claim | TakeOver):
+            return
+        loss = self._lost.setdefault(write.task_id, Loss(write.task_id, write.caller, node, error))
+        if isinstance(write, Accept):
+            loss.accepted.add(write.turn_id)
 
     def _note_again(self, loss: Loss, error: Exception, *, at_once: bool) -> None:
         """Even the end of the task was lost: its callers need not wait, and it is tried again, ever more rarely."""
@@ -155,6 +163,18 @@ class Recovery:
         if self._is_deciding(loss.task_id):
             self._try_later(loss)
             return True
+        if self._was_taken_over(loss, stored.row):
+            if not await self._take_over([stored.row]):
+                self._try_later(loss)
+            return True
+        await self._close_turn(loss, stored)
+        return True
+
+    def _was_taken_over(self, loss: Loss, row: TaskRow) -> bool:
+        """Whether the turn that is open is one of a dead node, which its policy decides upon."""
+        return not loss.text and row.open_turn is not None and row.open_turn not in loss.accepted
+
+    async def _close_turn(self, loss: Loss, stored: StoredTask) -> None:
         writer = Writer(stored.row.task_id, loss.caller, self._tools, stored, stored.row)
         self._registry.add(writer)
         self._closing[writer.task_id] = loss
@@ -166,7 +186,6 @@ class Recovery:
         else:
             writer.release()
         await self._until_durable(writer)
-        return True
 
     async def _until_durable(self, writer: Writer) -> None:
         try:

@@ -138,6 +138,7 @@ class Session:
             self.background,
             self._own_id,
             self.commits.is_deciding,
+            partial(duties.take_over, self),
         )
         self.accepting = True
         self.died: BaseException | None = None

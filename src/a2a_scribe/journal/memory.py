@@ -243,7 +243,7 @@ class MemoryJournal:
         return result
 
     def _take_over(self, take: TakeOver, group: Group) -> WriteResult:
-        if self._lives(take.owner):
+        if take.owner != group.node and self._lives(take.owner):
             return Stale()
         is_canceled = bool(_cancels(self._inbox.get(take.task_id, []), group.now))
         result = decide_take_over(self._rows.get(take.task_id), take, group.node, is_canceled=is_canceled)

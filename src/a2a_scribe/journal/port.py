@@ -158,12 +158,15 @@ class AskCancel:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Ownership of a task whose owner has died, to end its turn or to run it again."""
+    """Ownership of a task whose owner has died, to end its turn or to run it again.
+
+    A node may take over from itself what it owns without knowing what to do with it.
+    """
 
     task_id: str
     caller: Caller
     owner: NodeId
-    """The dead node."""
+    """The dead node, or the one that writes this."""
     epoch: int
     """As the task was left: somebody else may have been faster."""
     start: bytes | None = None

@@ -188,7 +188,7 @@ class GroupWriter:
         return result
 
     async def _take_over(self, take: TakeOver) -> WriteResult:
-        if await self._lives(take.owner):
+        if take.owner != self._group.node and await self._lives(take.owner):
             return Stale()
         is_canceled = take.start is not None and await self._is_canceled(take.task_id)
         result = decide_take_over(self._rows.get(take.task_id), take, self._group.node, is_canceled=is_canceled)

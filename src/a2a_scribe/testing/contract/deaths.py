@@ -113,6 +113,16 @@ class DeathsContract(AdapterContract):
         assert await write(third, take) == Stale()
         assert await write(other, take) == Stale()
 
+    async def test_a_node_takes_over_from_itself(self, journal: Journal, node: ScriptedNode) -> None:
+        task = await born(node, 'task')
+        take = task.take_over(again=True)
+        claimed = await write(node, take)
+        assert isinstance(claimed, Claimed)
+        assert (claimed.row.node, claimed.row.epoch, claimed.row.attempt) == (node.id, task.row.epoch + 1, 2)
+        task.settle_claim(claimed, node, take.start)
+        await check(journal, task)
+        assert await write(node, take) == Stale()
+
     async def test_a_take_over_comes_too_early_or_too_late(
         self, journal: Journal, node: ScriptedNode, other: ScriptedNode
     ) -> None:
