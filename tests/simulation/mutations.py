@@ -516,7 +516,7 @@ def _() -> Iterator[None]:
         writer, queue = live.writer, TurnQueue(turn)
         await cancels._ask_executor(session, turn, queue, order)  # noqa: SLF001
         if not turn.ended:
-            await cancels._stop_turn(session, turn)  # noqa: SLF001
+            await cancels.stop_agent(session, turn)
             turn.revoke()
             session.runner.stop(turn, 'canceled', CANCELED, '')
         await writer.wait_for_room()

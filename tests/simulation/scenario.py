@@ -26,6 +26,8 @@ LATEST_ARRIVAL = 0.6
 """Seconds after which nothing arrives at the database any more of a process that has died."""
 SETTLE_TIME = 150.0
 """Virtual seconds within which everything ends once there is no trouble any more."""
+TAKEN_OVER = 25.0
+"""Seconds in which whatever a dead process has left belongs to another: what nobody ends can be cancelled then."""
 ACTIONS = [
     'send', 'send', 'send', 'follow up', 'follow up', 'follow up', 'cancel', 'cancel', 'subscribe', 'resume', 'get',
     'list', 'trespass',
@@ -106,7 +108,7 @@ class Scenario:
         await self._until(lambda: all(client.done() for client in clients), seconds=20.0)
         fates.cancel()
         await self._calm_down()
-        await self._until(self._has_settled, seconds=5.0 if self.settings.unfinished == 'keep' else SETTLE_TIME)
+        await self._until(self._has_settled, seconds=TAKEN_OVER if self.settings.unfinished == 'keep' else SETTLE_TIME)
         cancels = self._cancel_what_is_left()
         await self._until(lambda: all(cancel.done() for cancel in cancels), seconds=20.0)
         await self._until(self._has_settled, seconds=SETTLE_TIME)

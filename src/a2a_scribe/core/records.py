@@ -34,7 +34,8 @@ TURN_STARTED: Final = 'turn_started'
 TURN_ENDED: Final = 'turn_ended'
 
 CANCEL: Final = 'cancel'
-"""What waits in the inbox beside messages; it never becomes a record."""
+RERUN: Final = 'rerun'
+"""What waits in the inbox beside messages; neither ever becomes a record."""
 
 
 class Record(NamedTuple):
@@ -212,6 +213,28 @@ def decode_cancel(body: bytes) -> CancelAsked:
         return CancelAsked(CallerRecord('', ''), Struct())
     head, rest = _split_head(body)
     return CancelAsked(_caller_of(head), Struct.FromString(rest))
+
+
+@dataclass(frozen=True, slots=True)
+class RerunAsked:
+    """The wish that an attempt at a turn is given up, and its message executed again."""
+
+    turn_id: TurnId
+    attempt: int
+    """The one that is given up: once another has begun, nothing is asked any more."""
+
+
+def encode_rerun(asked: RerunAsked) -> bytes:
+    """Returns the body of the inbox row that asks for another attempt."""
+    return _with_head({'turn_id': asked.turn_id, 'attempt': asked.attempt}, b'')
+
+
+def decode_rerun(body: bytes) -> RerunAsked | None:
+    """Returns what an inbox row asks for; `None` where a newer version wrote it."""
+    if body[:1] != VERSION:
+        return None
+    head, _ = _split_head(body)
+    return RerunAsked(TurnId(head['turn_id']), head['attempt'])
 
 
 EventKind = Literal['task', 'message', 'status_update', 'artifact_update']

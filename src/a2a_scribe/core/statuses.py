@@ -61,10 +61,10 @@ RECOVERY: Final = 'urn:a2a-scribe:recovery'
 """Metadata of the status update that shows that a task has been taken over from a server that died."""
 
 
-def recovery_metadata(attempt: int) -> Struct:
-    """Returns the metadata of a take-over: which attempt at the message ended with the server's death."""
+def recovery_metadata(attempt: int, reason: str = 'crash') -> Struct:
+    """Returns the metadata of a take-over: which attempt at the message was given up, and why."""
     metadata = Struct()
-    metadata.update({RECOVERY: {'reason': 'crash', 'attempt': attempt}})
+    metadata.update({RECOVERY: {'reason': reason, 'attempt': attempt}})
     return metadata
 
 

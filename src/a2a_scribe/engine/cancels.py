@@ -149,7 +149,7 @@ async def _cancel(session: Session, live: LiveTask, turn: Turn, order: CancelOrd
     queue.revoke()
     if not turn.ended:
         turn.revoke()
-        await _stop_turn(session, turn)
+        await stop_agent(session, turn)
         session.runner.stop(turn, 'canceled', CANCELED, '')
     await writer.wait_for_room()
     assert writer.projection is not None
@@ -190,7 +190,8 @@ async def _call_cancel(session: Session, request: RequestContext, queue: TurnQue
         raise AgentFault('the cancel of the agent wanted to end the process') from error
 
 
-async def _stop_turn(session: Session, turn: Turn) -> None:
+async def stop_agent(session: Session, turn: Turn) -> None:
+    """Interrupts the agent at a turn that is revoked, and waits until it has stopped, or not any longer."""
     if turn.task is None or turn.task.done():
         return
     turn.task.cancel()

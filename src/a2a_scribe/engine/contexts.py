@@ -19,13 +19,14 @@ RERUN: Final = 'a2a_scribe.rerun'
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """A message is executed once more, because the server died while it was."""
+    """A message is executed once more: the server died while it was, or an operator has asked for it."""
 
     attempt: int
     """Which attempt this is: 2 for the first repetition."""
     last_seq: int
     """The last record of the task when this attempt began; `current_task` shows all up to it."""
     reason: str = 'crash'
+    """`crash`, or `operator`."""
 
 
 def rerun_of(context: RequestContext) -> Rerun | None:

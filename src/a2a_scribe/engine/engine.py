@@ -14,7 +14,7 @@ from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.records import Record, Shown
-from a2a_scribe.engine import cancels, closing, sends, takeovers
+from a2a_scribe.engine import cancels, closing, reruns, sends, takeovers
 from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
@@ -31,7 +31,7 @@ from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificati
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals
 
-DUTIES = Duties(takeovers.take_over, cancels.carry_out, cancels.cancel_ended)
+DUTIES = Duties(takeovers.take_over, cancels.carry_out, cancels.cancel_ended, reruns.run_again)
 
 
 def _ignore(task_id: str, position: int) -> None:

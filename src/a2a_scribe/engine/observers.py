@@ -51,9 +51,16 @@ class Ticket:
 
     turn_id: TurnId
     turn: Turn | None = None
-    """The turn, once it runs on this node."""
+    """The turn, once it runs on this node; its newest attempt is `current`."""
     initial: Task | None = None
     """The task as the turn found it, for a stream."""
+
+    @property
+    def current(self) -> Turn | None:
+        """The turn as it runs now on this node, if it does."""
+        while self.turn is not None and self.turn.again is not None:
+            self.turn = self.turn.again
+        return self.turn
 
 
 class TurnObserver:
@@ -78,17 +85,17 @@ class TurnObserver:
     @property
     def failure(self) -> BaseException | None:
         """What made the turn fail, if it ran on this node."""
-        return None if self.ticket.turn is None else self.ticket.turn.failure
+        return None if (turn := self.ticket.current) is None else turn.failure
 
     @property
     def unanswered(self) -> A2AError | None:
         """The error for a message that the agent left without an answer, if the turn ran on this node."""
-        return None if self.ticket.turn is None else self.ticket.turn.unanswered
+        return None if (turn := self.ticket.current) is None else turn.unanswered
 
     @property
     def spoke(self) -> bool:
         """Whether the agent has emitted something."""
-        return self.ticket.turn is None or self.ticket.turn.spoke
+        return (turn := self.ticket.current) is None or turn.spoke
 
     async def answer(self, is_present: Presence = always) -> Task | Message:
         """Waits for a terminal or interrupted state, the turn's end, or a Message (A2A 1.0, section 3.2.2).
@@ -165,7 +172,7 @@ class TurnObserver:
 
     @property
     def _reply(self) -> Message | None:
-        return None if self.ticket.turn is None else self.ticket.turn.reply
+        return None if (turn := self.ticket.current) is None else turn.reply
 
     def _asks_for_input(self, record: Record, state: TaskState | None) -> bool:
         """Whether the turn has come to an interrupted state, rather than repeated the one that it began with."""
@@ -195,7 +202,7 @@ class TurnObserver:
 
     async def _wait(self, bell: Bell) -> bool:
         """Returns whether something has happened."""
-        turn = self.ticket.turn
+        turn = self.ticket.current
         if turn is not None and turn.lost is not None:
             raise turn.lost
         if self._reading.hub.is_closed:
@@ -207,7 +214,7 @@ class TurnObserver:
 
     @property
     def _is_pending_here(self) -> bool:
-        turn = self.ticket.turn
+        turn = self.ticket.current
         return turn is not None and turn.writer.durable_seq == 0
 
     async def _current(self) -> Task:
@@ -216,7 +223,7 @@ class TurnObserver:
 
     def _known(self) -> Task | None:
         """Returns the task as its turn left it, if the turn has ended here; else as it is, if all of it is here."""
-        turn, writer = self.ticket.turn, self._cursor.writer
+        turn, writer = self.ticket.current, self._cursor.writer
         if turn is not None and turn.result is not None:
             return turn.result
         if writer is not None and writer.is_settled and writer.projection is not None and writer.projection.is_whole:
@@ -236,7 +243,7 @@ class TurnObserver:
 
     async def _left_with(self, end: Record) -> Task:
         """Returns the task as the turn has left it, whose answer is complete with `end`: without what others did."""
-        turn, writer = self.ticket.turn, self._cursor.writer
+        turn, writer = self.ticket.current, self._cursor.writer
         knows = turn is not None and (turn.result is not None or turn.writer is writer)
         if knows and (known := self._known()) is not None:
             return known

@@ -9,7 +9,7 @@ import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from a2a.server.agent_execution import RequestContext
@@ -53,10 +53,11 @@ from a2a_scribe.journal.port import (
     Queued,
     TaskRow,
     WaitingCancel,
+    WaitingRerun,
     Write,
 )
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
-from a2a_scribe.protocol.types import NodeId, Task, TurnId
+from a2a_scribe.protocol.types import NodeId, Struct, Task, TurnId
 from a2a_scribe.services import Background, Service, Supervisor
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals, TroublePoint
@@ -103,6 +104,8 @@ class Duties:
     """Begins a cancel of a task of ours that another process has asked for."""
     cancel_ended: 'Callable[[Session, Writer, bytes], None]'
     """Begins a cancel of a task of ours whose turn has just ended; with the encoded `CancelAsked`."""
+    run_again: 'Callable[[Session, WaitingRerun], None]'
+    """Begins another attempt at a turn of ours that an operator has asked for."""
 
 
 class Session:
@@ -154,7 +157,7 @@ class Session:
             partial(duties.take_over, self),
         )
         self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name)
-        self.mailbox = Mailbox(self._find_asked_cancels, parts.clock, parts.settings.poll_interval)
+        self.mailbox = Mailbox(self._look_into_inbox, parts.clock, parts.settings.poll_interval)
         self._hints = parts.journal.hints if joins else None
         self._teller = Teller(self._hints) if self._hints is not None and self._hints.needs_telling else None
         if joins:
@@ -183,13 +186,15 @@ class Session:
         if is_ours:
             self.mailbox.hint()
 
-    async def _find_asked_cancels(self, *, hinted: bool) -> None:
-        """Begins the cancels that other processes have asked for."""
+    async def _look_into_inbox(self, *, hinted: bool) -> None:
+        """Begins the cancels that other processes have asked for, and what operators want to run again."""
         if len(self.registry) == 0 or not (hinted or self.lookout.has_others):
             return
-        node_id = self.commits.node.row.node_id
-        for waiting in await self.parts.journal.waiting_cancels(node_id, self.parts.clock.now()):
-            self.duties.carry_out(self, waiting)
+        node_id, now = self._own_id(), self.parts.clock.now()
+        for cancel in await self.parts.journal.waiting_cancels(node_id, now):
+            self.duties.carry_out(self, cancel)
+        for rerun in await self.parts.journal.waiting_reruns(node_id, now):
+            self.duties.run_again(self, rerun)
 
     def _new_node(self) -> Node:
         """Makes a new identity, whose lock is held before anybody can know it."""
@@ -292,10 +297,7 @@ class Session:
         begin_turn(writer.projection, facts)
         writer.follow_turn(started)
         if turn_started.attempt > 1:
-            begin_again(facts)
-            writer.record(
-                repeat_status(writer.projection, facts, recovery_metadata(turn_started.attempt - 1), writer.now())
-            )
+            self._show_rerun(writer, facts, recovery_metadata(turn_started.attempt - 1))
         turn = Turn(turn_started, facts, writer, self._prepare(writer, turn_started, waiting))
         if waiting is not None:
             waiting.ticket.turn = turn
@@ -308,13 +310,36 @@ class Session:
         else:
             self.runner.start(turn, waiting.variables, waiting.order.place)
 
+    def start_again(self, turn: Turn, reason: str) -> None:
+        """Has a turn of ours, which is revoked and has stopped, begin once more; its sender waits for that.
+
+        Raises:
+            JournalUnavailableError: The journal was away for too long.
+        """
+        writer = turn.writer
+        assert writer.projection is not None
+        started = replace(turn.started, attempt=turn.started.attempt + 1)
+        facts = self._facts(writer.task_id, writer.projection.context_id, started)
+        begin_turn(writer.projection, facts)
+        writer.start_again(started)
+        self._show_rerun(writer, facts, recovery_metadata(turn.started.attempt, reason))
+        turn.again = Turn(started, facts, writer, self._prepare(writer, started, None, reason))
+        turn.again.on_reply = turn.on_reply
+        self.registry.add(writer, turn.again)
+        self.runner.start(turn.again, contextvars.Context())
+
+    def _show_rerun(self, writer: Writer, facts: TurnFacts, metadata: Struct) -> None:
+        assert writer.projection is not None
+        begin_again(facts)
+        writer.record(repeat_status(writer.projection, facts, metadata, writer.now()))
+
     def _ringer(self, task_id: str) -> Callable[[], None]:
         return lambda: self.hub.ring(task_id)
 
     def _facts(self, task_id: str, context_id: str, started: TurnStarted) -> TurnFacts:
         return TurnFacts(task_id, context_id, started.request.message, self.parts.ids.new)
 
-    def _prepare(self, writer: Writer, started: TurnStarted, waiting: Waiting | None) -> Prepare:
+    def _prepare(self, writer: Writer, started: TurnStarted, waiting: Waiting | None, reason: str = 'crash') -> Prepare:
         assert writer.projection is not None
         known = writer.projection.to_task() if writer.projection.is_whole else None
         position = writer.seq
@@ -327,7 +352,7 @@ class Session:
                 return context
             call_context = rebuild_context(started.caller)
             if started.attempt > 1:
-                call_context.state[RERUN] = Rerun(started.attempt, position)
+                call_context.state[RERUN] = Rerun(started.attempt, position, reason)
             return await self.parts.agent.build_context(started.request, call_context, current)
 
         return prepare

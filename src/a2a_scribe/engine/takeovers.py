@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from a2a_scribe.core.records import TURN_STARTED, TurnEnded, TurnStarted, decode_turn_started, encode, shown_event
+from a2a_scribe.core.records import (
+    TURN_STARTED,
+    RerunAsked,
+    TurnEnded,
+    TurnStarted,
+    decode_rerun,
+    decode_turn_started,
+    encode,
+    shown_event,
+)
 from a2a_scribe.core.statuses import TurnFacts, change_status, recovery_metadata
 from a2a_scribe.engine.crashes import policy_for
 from a2a_scribe.engine.session import STOPPED_TEXT, Session
@@ -19,7 +28,7 @@ from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
 from a2a_scribe.journal.port import Caller, Claimed, StoredTask, TakeOver, TaskRow, WriteResult
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL
-from a2a_scribe.protocol.types import Message, Task, TaskStatus, TaskStatusUpdateEvent
+from a2a_scribe.protocol.types import Message, NodeId, Task, TaskStatus, TaskStatusUpdateEvent
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +63,27 @@ async def take_over(session: Session, rows: Sequence[TaskRow]) -> int:
     Raises:
         JournalUnavailableError: The journal is away.
     """
-    taken = await asyncio.gather(*(_take_over(session, row) for row in rows))
+    asked = await _asked_reruns(session, {row.node for row in rows if row.node is not None})
+    taken = await asyncio.gather(*(_take_over(session, row, _is_asked(asked, row)) for row in rows))
     return sum(taken)
 
 
-async def _take_over(session: Session, row: TaskRow) -> bool:
+async def _asked_reruns(session: Session, nodes: set[NodeId]) -> dict[str, list[RerunAsked | None]]:
+    """Returns what operators want to run again of the tasks that nodes have left."""
+    asked: dict[str, list[RerunAsked | None]] = {}
+    for node in nodes:
+        for waiting in await session.parts.journal.waiting_reruns(node, session.parts.clock.now()):
+            asked.setdefault(waiting.task_id, []).append(decode_rerun(waiting.body))
+    return asked
+
+
+def _is_asked(asked: dict[str, list[RerunAsked | None]], row: TaskRow) -> bool:
+    return row.open_turn is not None and RerunAsked(row.open_turn, row.attempt) in asked.get(row.task_id, ())
+
+
+async def _take_over(session: Session, row: TaskRow, is_asked: bool) -> bool:
     try:
-        return await _claim(session, row)
+        return await _claim(session, row, is_asked)
     except JournalUnavailableError:
         raise
     except Exception:  # one task that cannot be read must not keep the server from all others
@@ -68,13 +91,13 @@ async def _take_over(session: Session, row: TaskRow) -> bool:
         return False
 
 
-async def _claim(session: Session, row: TaskRow) -> bool:
+async def _claim(session: Session, row: TaskRow, is_asked: bool) -> bool:
     caller = Caller(row.scope)
     stored = await session.parts.journal.read_task(row.task_id, caller)
     if stored is None or stored.row != row or session.registry.get(row.task_id) is not None or row.node is None:
         return False
-    turn = await _open_turn(session, row) if _depends_on_turn(session, row) else None
-    plan = _plan(session, stored, turn)
+    turn = await _open_turn(session, row) if is_asked or _depends_on_turn(session, row) else None
+    plan = _plan(session, stored, turn, is_asked)
     start = None
     if plan is _Plan.RERUN and turn is not None:
         _, start = encode(TurnStarted(turn.started.turn_id, turn.started.caller, turn.started.request, row.attempt + 1))
@@ -90,7 +113,7 @@ def _depends_on_turn(session: Session, row: TaskRow) -> bool:
     return is_open and (may_run_again or row.state in INTERRUPTED)
 
 
-def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None) -> _Plan:
+def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None, is_asked: bool) -> _Plan:
     row, parts = stored.row, session.parts
     if row.open_turn is None:
         return _Plan.RELEASE
@@ -98,6 +121,8 @@ def _plan(session: Session, stored: StoredTask, turn: _OpenTurn | None) -> _Plan
         return _Plan.LEAVE
     if turn is None:
         return _Plan.FAIL
+    if is_asked:
+        return _Plan.RERUN
     if turn.asked:
         return _Plan.PARK
     task, message = stored.projection.to_task(), turn.started.request.message

@@ -59,6 +59,8 @@ class Turn:
         """The agent has emitted something."""
         self.detached = False
         """`execute` has returned, and the queue stays open for what the agent does in the background."""
+        self.again: Turn | None = None
+        """The attempt that has taken the place of this one."""
         self.cancelling = False
         """Whoever cancels the turn records its end."""
         self.ended = False

@@ -132,6 +132,15 @@ class Writer:
             self._total_bytes += len(started.body)
         return turn
 
+    def start_again(self, turn: TurnStarted) -> None:
+        """Records that the open turn begins once more, on the node that has given up the attempt before.
+
+        Raises:
+            JournalUnavailableError: What came before could not be recorded.
+        """
+        self.record(turn)
+        self._open_turn = turn
+
     def go_on_without_turn(self) -> None:
         """Lets more be recorded of a task that is still the node's, although its turn has ended: it is cancelled."""
         self._closed = False

@@ -10,6 +10,7 @@ from a2a_scribe.journal.port import (
     Accept,
     Append,
     AskCancel,
+    AskRerun,
     Caller,
     Claim,
     Claimed,
@@ -60,8 +61,8 @@ def decide_claim(row: TaskRow | None, claim: Claim, node: NodeId) -> WriteResult
     return Claimed(replace(row, node=node, epoch=row.epoch + 1))
 
 
-def decide_ask_cancel(row: TaskRow | None, ask: AskCancel) -> WriteResult:
-    """Whether a cancel can wait for the task's owner."""
+def decide_ask(row: TaskRow | None, ask: AskCancel | AskRerun) -> WriteResult:
+    """Whether something can wait for the task's owner that is not a message."""
     if row is None or not ask.caller.sees(row.scope):
         return Missing()
     if row.state in TERMINAL:

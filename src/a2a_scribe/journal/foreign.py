@@ -45,6 +45,7 @@ from a2a_scribe.journal.port import (
     TaskPage,
     TaskRow,
     WaitingCancel,
+    WaitingRerun,
     without_owner,
 )
 from a2a_scribe.journal.rows import row_of_task
@@ -141,6 +142,10 @@ class ForeignJournal:
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node of this process, from others of it."""
         return await self._memory.waiting_cancels(node_id, now)
+
+    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
+        """Returns the wishes for other attempts that wait for a node of this process."""
+        return await self._memory.waiting_reruns(node_id, now)
 
     # -- writing
 

@@ -12,7 +12,7 @@ from a2a_scribe.core.records import Record, TaskReplaced, encode, within
 from a2a_scribe.errors import JournalRefusedError, NodeFencedError, TaskConflictError
 from a2a_scribe.journal.decisions import (
     decide_accept,
-    decide_ask_cancel,
+    decide_ask,
     decide_claim,
     decide_take_over,
     hand_over,
@@ -26,6 +26,7 @@ from a2a_scribe.journal.port import (
     Append,
     AppendResult,
     AskCancel,
+    AskRerun,
     Caller,
     CancelDue,
     Claim,
@@ -48,6 +49,7 @@ from a2a_scribe.journal.port import (
     TaskPage,
     TaskRow,
     WaitingCancel,
+    WaitingRerun,
     Write,
     WriteResult,
     without_owner,
@@ -56,6 +58,9 @@ from a2a_scribe.journal.rows import row_of_task, status_micros
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
+
+_Waiting = Accept | AskCancel | AskRerun
+"""What waits in an inbox."""
 
 
 class MemoryJournal:
@@ -70,7 +75,7 @@ class MemoryJournal:
         self._rows: dict[str, TaskRow] = {}
         self._records: dict[str, list[Record]] = {}
         self._snapshots: dict[str, tuple[int, bytes]] = {}
-        self._inbox: defaultdict[str, list[Accept | AskCancel]] = defaultdict(list)
+        self._inbox: defaultdict[str, list[_Waiting]] = defaultdict(list)
         self._configs: defaultdict[str, dict[str, TaskPushNotificationConfig]] = defaultdict(dict)
         self._keys = MemoryKeys()
         self._nodes: dict[NodeId, NodeRow] = {}
@@ -131,12 +136,19 @@ class MemoryJournal:
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node."""
-        tasks = [
-            (task_id, waiting)
-            for task_id, waiting in self._inbox.items()
-            if waiting and self._rows[task_id].node == node_id
-        ]
-        return [WaitingCancel(task_id, ask.body) for task_id, waiting in tasks for ask in _cancels(waiting, now)]
+        waiting = self._waiting_for(node_id)
+        return [WaitingCancel(ask.task_id, ask.body) for ask in _cancels(waiting, now)]
+
+    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
+        """Returns the wishes for other attempts that wait for a node."""
+        asked = [each for each in self._waiting_for(node_id) if isinstance(each, AskRerun) and each.expires_at > now]
+        return [WaitingRerun(ask.task_id, ask.body) for ask in asked]
+
+    def _waiting_for(self, node_id: NodeId) -> list[_Waiting]:
+        theirs = (
+            waiting for task_id, waiting in self._inbox.items() if waiting and self._rows[task_id].node == node_id
+        )
+        return [each for waiting in theirs for each in waiting]
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically."""
@@ -214,8 +226,8 @@ class MemoryJournal:
                 if isinstance(result, Claimed):
                     self._rows[write.task_id] = result.row
                 return result
-            case AskCancel():
-                result = decide_ask_cancel(self._rows.get(write.task_id), write)
+            case AskCancel() | AskRerun():
+                result = decide_ask(self._rows.get(write.task_id), write)
                 if isinstance(result, Queued):
                     self._inbox[write.task_id].append(write)
                 return result
@@ -367,11 +379,11 @@ def records_after(records: list[Record], after: int, limit: int | None = None) -
     return records[start : None if limit is None else start + limit]
 
 
-def _messages(inbox: Sequence[Accept | AskCancel]) -> list[Accept]:
+def _messages(inbox: Sequence[_Waiting]) -> list[Accept]:
     return [each for each in inbox if isinstance(each, Accept)]
 
 
-def _cancels(inbox: Sequence[Accept | AskCancel], now: int) -> list[AskCancel]:
+def _cancels(inbox: Sequence[_Waiting], now: int) -> list[AskCancel]:
     """Returns the cancels whose time has not passed."""
     return [each for each in inbox if isinstance(each, AskCancel) and each.expires_at > now]
 

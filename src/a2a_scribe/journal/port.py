@@ -157,6 +157,20 @@ class AskCancel:
 
 
 @dataclass(frozen=True, slots=True)
+class AskRerun:
+    """The wish of an operator that the owner of the task, or its heir, executes the open turn's message again."""
+
+    task_id: str
+    caller: Caller
+    ask_id: str
+    """An id of its own, which no turn has."""
+    body: bytes
+    """The encoded `RerunAsked`."""
+    expires_at: int
+    """Microseconds since the epoch, UTC: from then on it is not looked at any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class TakeOver:
     """Ownership of a task whose owner has died, to end its turn or to run it again.
 
@@ -192,7 +206,7 @@ class DropConfig:
     config_id: str
 
 
-Judged = Accept | Claim | AskCancel | TakeOver
+Judged = Accept | Claim | AskCancel | AskRerun | TakeOver
 """Writes that depend on how their task stands."""
 Write = Judged | PutConfig | DropConfig
 
@@ -295,6 +309,15 @@ class WaitingCancel:
     task_id: str
     body: bytes
     """The encoded `CancelAsked`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRerun:
+    """A wish for another attempt that waits in the inbox of a task."""
+
+    task_id: str
+    body: bytes
+    """The encoded `RerunAsked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +445,12 @@ class Journal(Protocol):
 
         Raises:
             JournalUnavailableError: Not now.
+        """
+
+    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
+        """Returns the wishes for other attempts at turns of tasks that a node owns, dead or alive, oldest first.
+
+        Those whose time has passed at `now` are left out. Raises: JournalUnavailableError.
         """
 
     async def commit(self, group: Group) -> Receipt:

@@ -19,6 +19,7 @@ from a2a_scribe.core.records import (
     Change,
     HistoryAdded,
     Record,
+    RerunAsked,
     StatusChanged,
     TaskCreated,
     TurnEnded,
@@ -26,12 +27,14 @@ from a2a_scribe.core.records import (
     decode,
     encode,
     encode_cancel,
+    encode_rerun,
 )
 from a2a_scribe.journal.port import (
     Accept,
     Append,
     AppendResult,
     AskCancel,
+    AskRerun,
     Caller,
     CancelDue,
     Claim,
@@ -110,6 +113,11 @@ def cancel_body(reason: str) -> bytes:
     metadata = Struct()
     metadata.update({'reason': reason})
     return encode_cancel(CancelAsked(CallerRecord('alice', ''), metadata))
+
+
+def rerun_body(turn_id: str, attempt: int = 1) -> bytes:
+    """Returns the body of a wish for another attempt than this one."""
+    return encode_rerun(RerunAsked(TurnId(turn_id), attempt))
 
 
 def timestamp(micros: int) -> Timestamp:
@@ -246,6 +254,10 @@ class ScriptedTask:
     def ask_cancel(self, cancel_id: str, caller: Caller | None = None, *, expires_at: int = 2 * EPOCH) -> AskCancel:
         """Returns the wish that the task's owner cancels it, the same id as the reason."""
         return AskCancel(self.id, caller or self.caller, cancel_id, cancel_body(cancel_id), expires_at)
+
+    def ask_rerun(self, ask_id: str, caller: Caller | None = None, *, expires_at: int = 2 * EPOCH) -> AskRerun:
+        """Returns the wish for another attempt at a turn of the same name."""
+        return AskRerun(self.id, caller or self.caller, ask_id, rerun_body(ask_id), expires_at)
 
     def take_over(self, *, again: bool = False, epoch: int | None = None) -> TakeOver:
         """Returns the wish to take the task from its dead owner, and with `again` to run its turn once more."""

@@ -19,6 +19,7 @@ from a2a_scribe.journal.port import (
     TaskPage,
     TaskRow,
     WaitingCancel,
+    WaitingRerun,
 )
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
@@ -137,6 +138,11 @@ class TroubledJournal:
         """Returns the cancels that wait for a node."""
         self._check(reading=True)
         return await self.inner.waiting_cancels(node_id, now)
+
+    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
+        """Returns the wishes for other attempts that wait for a node."""
+        self._check(reading=True)
+        return await self.inner.waiting_reruns(node_id, now)
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group, or gives the trouble that it was told to give."""

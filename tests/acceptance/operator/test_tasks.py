@@ -520,6 +520,39 @@ def test_a_process_is_asked_for_its_life_before_its_task_is_ended(url: str) -> N
     assert command('db', 'check', url).code == 0
 
 
+def test_a_process_executes_a_message_again_when_an_operator_asks(url: str) -> None:
+    program = Path(__file__).parents[1] / 'programs' / 'endless_agent.py'
+    command_line = [sys.executable, '-m', 'a2a_scribe', 'run', str(program), url]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == 'begun\n'
+            (node_id,) = [node for node, _ in nodes(url) if node != 'node']
+            (task_id,) = listed(url, '--node', node_id)
+            again = command('tasks', 'rerun', url, task_id)
+            assert (again.code, again.stdout) == (0, f'task {task_id} runs again, attempt 2\n')
+            (told,) = command('tasks', 'rerun', '--json', url, task_id).lines
+            assert (told['runs_again'], told['attempt']) == (True, 3)
+        finally:
+            process.kill()
+    assert command('db', 'check', url).code == 0
+
+
+def test_only_what_runs_can_be_executed_again(url: str) -> None:
+    ended = command('tasks', 'rerun', url, 'failed')
+    assert (ended.code, ended.stdout) == (1, '')
+    assert 'has ended as failed, which is final' in ended.stderr
+    assert 'waits for its client' in command('tasks', 'rerun', url, 'parked').stderr
+    assert command('tasks', 'rerun', url, 'unknown').code == 1
+    late = command('tasks', 'rerun', '--wait', '0', url, 'working')
+    assert (late.code, late.stdout) == (1, '')
+    assert 'does not run again yet' in late.stderr
+    (told,) = command('tasks', 'show', '--json', url, 'working').lines
+    assert [waiting['kind'] for waiting in told['inbox']] == ['turn_started', 'rerun']
+    assert 'rerun' in command('tasks', 'show', url, 'working').stdout
+    assert command('db', 'check', url).code == 0
+
+
 def test_endings_say_whose_they_are() -> None:
     assert cancellation('x').outcome == 'canceled'
     assert failure('x').outcome == 'interrupted'

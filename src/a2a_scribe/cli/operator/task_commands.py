@@ -11,6 +11,7 @@ from a2a_scribe.cli.operator.ending import Manner, cancellation, end_task, failu
 from a2a_scribe.cli.operator.listing import list_tasks
 from a2a_scribe.cli.operator.options import AsJson, Database, Prefix, group
 from a2a_scribe.cli.operator.output import state_text
+from a2a_scribe.cli.operator.rerunning import rerun_task
 from a2a_scribe.cli.operator.showing import show_task
 from a2a_scribe.cli.operator.tailing import tail
 from a2a_scribe.journal.sql.inspecting import TaskFilter
@@ -29,7 +30,7 @@ Lease = Annotated[
 LEASE = 6.0
 """Three heartbeats, as servers have them."""
 
-tasks_app = group('Tasks of all owners: list, show, tail, cancel, fail, delete, prune.')
+tasks_app = group('Tasks of all owners: list, show, tail, cancel, fail, rerun, delete, prune.')
 
 
 def _state(name: str, known: Collection[TaskState]) -> TaskState:
@@ -108,6 +109,21 @@ def tasks_fail(
     """End a task as failed on which no living process works."""
     place, manner = Place(database, prefix), Manner(lease, sure, as_json)
     raise typer.Exit(carry_out(place, lambda: end_task(place, task, failure(message), manner)))
+
+
+@tasks_app.command('rerun')
+def tasks_rerun(
+    database: Database,
+    task: Task,
+    wait: Annotated[
+        float, typer.Option(metavar='SECONDS', min=0, help='How long to wait for the server to begin.')
+    ] = 15.0,
+    prefix: Prefix = DEFAULT_PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Have a server give up what its agent does for a task, and execute the message again."""
+    place = Place(database, prefix)
+    raise typer.Exit(carry_out(place, lambda: rerun_task(place, task, wait, as_json=as_json)))
 
 
 @tasks_app.command('delete')

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, func, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from a2a_scribe.core.records import Record, TaskReplaced, encode
+from a2a_scribe.core.records import CANCEL, RERUN, Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.port import (
@@ -22,6 +22,7 @@ from a2a_scribe.journal.port import (
     TaskPage,
     TaskRow,
     WaitingCancel,
+    WaitingRerun,
 )
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
@@ -160,9 +161,17 @@ class SqlJournal:
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node."""
 
-        async def work(running: Running) -> list[WaitingCancel]:
-            found = await running.rows(self._statements.waiting_cancels, {'the_node': node_id, 'the_time': now})
-            return [WaitingCancel(task_id, bytes(body)) for task_id, body in found]
+        return [WaitingCancel(task_id, body) for task_id, body in await self._waiting(CANCEL, node_id, now)]
+
+    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
+        """Returns the wishes for other attempts that wait for a node."""
+        return [WaitingRerun(task_id, body) for task_id, body in await self._waiting(RERUN, node_id, now)]
+
+    async def _waiting(self, kind: str, node_id: NodeId, now: int) -> list[tuple[str, bytes]]:
+        key = {'the_kind': kind, 'the_node': node_id, 'the_time': now}
+
+        async def work(running: Running) -> list[tuple[str, bytes]]:
+            return [(task_id, bytes(body)) for task_id, body in await running.rows(self._statements.waiting_asks, key)]
 
         return await self._access.read(work)
 

@@ -9,6 +9,7 @@ from a2a_scribe.journal.port import (
     Append,
     AppendResult,
     AskCancel,
+    AskRerun,
     CancelDue,
     Claim,
     Claimed,
@@ -98,8 +99,8 @@ class GroupResolver:
                     return Stale()
                 self._owned.add(row.task_id)
                 return Claimed(row)
-            case AskCancel(cancel_id=cancel_id):
-                return await self._asked(write, cancel_id)
+            case AskCancel(cancel_id=ask_id) | AskRerun(ask_id=ask_id):
+                return await self._asked(write.task_id, ask_id)
             case TakeOver(task_id, epoch=epoch):
                 row = await self._row(task_id)
                 if row is None or not self._is_claimed(row) or row.epoch != epoch + 1:
@@ -109,11 +110,11 @@ class GroupResolver:
             case _:
                 return Done()
 
-    async def _asked(self, ask: AskCancel, cancel_id: str) -> WriteResult:
-        """A cancel that does not wait has been refused, or its task has ended since: `Stale` has that found out."""
-        if not await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': cancel_id}):
+    async def _asked(self, task_id: str, ask_id: str) -> WriteResult:
+        """What does not wait has been refused, or its task has ended since: `Stale` has that found out."""
+        if not await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': ask_id}):
             return Stale()
-        row = await self._row(ask.task_id)
+        row = await self._row(task_id)
         return Queued(None if row is None else row.node)
 
     async def _accepted(self, accept: Accept) -> WriteResult:

@@ -18,13 +18,12 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    or_,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from a2a_scribe.core.records import CANCEL, TURN_STARTED
+from a2a_scribe.core.records import CANCEL, RERUN, TURN_STARTED
 from a2a_scribe.journal.sql.keys import KeyStatements, key_statements_of
 from a2a_scribe.journal.sql.tables import Tables, tables_of
 
@@ -71,7 +70,7 @@ class Statements:
     """Records within bounds of their number and of their bytes."""
     waiting: Select[Any]
     """The messages and cancels that wait for some tasks."""
-    waiting_cancels: Select[Any]
+    waiting_asks: Select[Any]
     """The cancels that wait for a node."""
     count_waiting: Select[Any]
     insert_inbox: Insert
@@ -113,10 +112,10 @@ def statements_of(prefix: str) -> Statements:
         read_portion=_read_portion(tables),
         waiting=(
             select(inbox.c.id, inbox.c.task_id, inbox.c.kind, inbox.c.body, inbox.c.expires_at)
-            .where(inbox.c.task_id.in_(ids), or_(inbox.c.kind == TURN_STARTED, inbox.c.kind == CANCEL))
+            .where(inbox.c.task_id.in_(ids), inbox.c.kind.in_((TURN_STARTED, CANCEL, RERUN)))
             .order_by(inbox.c.id)
         ),
-        waiting_cancels=_waiting_cancels(tables),
+        waiting_asks=_waiting_asks(tables),
         count_waiting=(
             select(func.count())
             .select_from(inbox)
@@ -191,13 +190,13 @@ def _update(tables: Tables, names: list[str]) -> Update:
     )
 
 
-def _waiting_cancels(tables: Tables) -> Select[Any]:
+def _waiting_asks(tables: Tables) -> Select[Any]:
     """Goes through the inbox, in which hardly anything waits, rather than through the tasks of the node."""
     inbox, tasks = tables.inbox, tables.tasks
     is_ours = select(tasks.c.id).where(tasks.c.id == inbox.c.task_id, tasks.c.node == bindparam('the_node')).exists()
     return (
         select(inbox.c.task_id, inbox.c.body)
-        .where(inbox.c.kind == CANCEL, inbox.c.expires_at > bindparam('the_time'), is_ours)
+        .where(inbox.c.kind == bindparam('the_kind'), inbox.c.expires_at > bindparam('the_time'), is_ours)
         .order_by(inbox.c.id)
     )
 

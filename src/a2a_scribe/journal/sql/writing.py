@@ -8,11 +8,11 @@ end, so that a message of the same transaction is seen by the turn's end.
 from dataclasses import dataclass
 from operator import itemgetter
 
-from a2a_scribe.core.records import CANCEL, Record
+from a2a_scribe.core.records import CANCEL, TURN_STARTED, Record
 from a2a_scribe.errors import NodeFencedError
 from a2a_scribe.journal.decisions import (
     decide_accept,
-    decide_ask_cancel,
+    decide_ask,
     decide_claim,
     decide_take_over,
     hand_over,
@@ -24,6 +24,7 @@ from a2a_scribe.journal.port import (
     Append,
     AppendResult,
     AskCancel,
+    AskRerun,
     CancelDue,
     Claim,
     Claimed,
@@ -63,9 +64,17 @@ class _Waiting:
 
     number: int
     body: bytes
-    is_cancel: bool
-    is_over: bool
+    kind: str
+    is_expired: bool
     """Nobody waits for it any more."""
+
+    @property
+    def is_cancel(self) -> bool:
+        return self.kind == CANCEL and not self.is_expired
+
+    @property
+    def is_message(self) -> bool:
+        return self.kind == TURN_STARTED and not self.is_expired
 
 
 class GroupWriter:
@@ -141,10 +150,9 @@ class GroupWriter:
                 await self._note_claim(result)
                 return result
             case AskCancel():
-                result = decide_ask_cancel(self._rows.get(write.task_id), write)
-                if isinstance(result, Queued):
-                    await self._running.change(self._statements.insert_inbox, rows.cancel_values(write, self._group))
-                return result
+                return await self._ask(write, rows.cancel_values(write, self._group))
+            case AskRerun():
+                return await self._ask(write, rows.rerun_values(write, self._group))
             case TakeOver():
                 return await self._take_over(write)
             case PutConfig(caller, config):
@@ -187,6 +195,12 @@ class GroupWriter:
         await self._note_claim(result)
         return result
 
+    async def _ask(self, ask: AskCancel | AskRerun, values: dict[str, object]) -> WriteResult:
+        result = decide_ask(self._rows.get(ask.task_id), ask)
+        if isinstance(result, Queued):
+            await self._running.change(self._statements.insert_inbox, values)
+        return result
+
     async def _take_over(self, take: TakeOver) -> WriteResult:
         if take.owner != self._group.node and await self._lives(take.owner):
             return Stale()
@@ -199,7 +213,7 @@ class GroupWriter:
 
     async def _is_canceled(self, task_id: str) -> bool:
         await self._look_into_inbox([task_id])
-        return any(each.is_cancel and not each.is_over for each in self._inbox.pop(task_id, ()))
+        return any(each.is_cancel for each in self._inbox.pop(task_id, ()))
 
     async def _lives(self, node_id: NodeId) -> bool:
         found = await self._running.rows(self._statements.node_state, {'node': node_id})
@@ -217,8 +231,8 @@ class GroupWriter:
         for number, task_id, kind, body, expires_at in await self._running.rows(
             self._statements.waiting, {'task_ids': sorted(task_ids)}
         ):
-            is_over = expires_at is not None and expires_at <= now
-            self._inbox.setdefault(task_id, []).append(_Waiting(number, bytes(body), kind == CANCEL, is_over))
+            is_expired = expires_at is not None and expires_at <= now
+            self._inbox.setdefault(task_id, []).append(_Waiting(number, bytes(body), kind, is_expired))
 
     async def _append(self, append: Append) -> AppendResult:
         known = self._unborn.get(append.row.task_id)
@@ -232,10 +246,12 @@ class GroupWriter:
             inbox = []
         if not append.ends_turn:
             return Continues()
+        waiting = sorted(
+            (each for each in inbox if each.is_cancel or each.is_message), key=lambda each: not each.is_cancel
+        )
         for each in inbox:
-            if each.is_over:
+            if each not in waiting:  # its time has passed, or the turn that was to be run again
                 await self._running.change(self._statements.delete_inbox_row, {'the_id': each.number})
-        waiting = sorted((each for each in inbox if not each.is_over), key=lambda each: not each.is_cancel)
         if not waiting:
             return Released()
         first = waiting[0]

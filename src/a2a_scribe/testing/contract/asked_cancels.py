@@ -1,4 +1,4 @@
-"""Cancels that wait for the node that owns the task."""
+"""Cancels, and wishes for other attempts, that wait for the node that owns the task."""
 
 from a2a_scribe.journal.port import (
     CancelDue,
@@ -11,12 +11,13 @@ from a2a_scribe.journal.port import (
     Released,
     Stale,
     WaitingCancel,
+    WaitingRerun,
 )
 from a2a_scribe.protocol.states import CANCELED, COMPLETED
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import check
 from a2a_scribe.testing.contract.scenes import BOB, born, bury, write
-from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, ScriptedTask, cancel_body
+from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, ScriptedTask, cancel_body, rerun_body
 
 LONG_AGO = EPOCH - 1
 
@@ -158,6 +159,32 @@ class AskedCancelsContract(AdapterContract):
         assert (claimed.row.seq, claimed.row.attempt) == (task.row.seq, task.row.attempt)
         task.settle_claim(claimed, other)
         await check(journal, task)
+
+    async def test_a_wish_for_another_attempt_waits_for_the_owner_and_is_no_message(
+        self, journal: Journal, node: ScriptedNode, other: ScriptedNode
+    ) -> None:
+        task, parked = await born(node, 'task'), await born(node, 'parked', parked=True)
+        assert await write(other, task.ask_rerun('one')) == Queued()
+        assert await write(other, task.ask_rerun('expired', expires_at=LONG_AGO)) == Queued()
+        assert await write(other, parked.ask_rerun('two')) == Stale()
+        assert await write(other, task.ask_rerun('three', BOB)) == Missing()
+        assert await journal.waiting_reruns(node.id, EPOCH) == [WaitingRerun('task', rerun_body('one'))]
+        assert await journal.waiting_reruns(other.id, EPOCH) == []
+        assert await waiting(journal, node) == []
+        assert await write(other, task.accept('turn 2', limit=1)) == Queued()
+        result = await node.append(task.end())
+        assert isinstance(result, NextTurn)
+        task.settle(result)
+        assert await journal.waiting_reruns(node.id, EPOCH) == [], 'the turn that it meant has ended'
+        await check(journal, task)
+
+    async def test_the_end_of_the_task_takes_wishes_for_other_attempts_along(
+        self, journal: Journal, node: ScriptedNode, other: ScriptedNode
+    ) -> None:
+        task = await born(node, 'task')
+        await other.commit(writes=[task.ask_rerun('one')])
+        await node.commit(task.append(task.status(COMPLETED)))
+        assert await journal.waiting_reruns(node.id, EPOCH) == []
 
     async def test_a_turn_runs_again_where_only_an_expired_cancel_waits(
         self, journal: Journal, node: ScriptedNode, other: ScriptedNode
