@@ -87,16 +87,18 @@ async def ports_of(url: str) -> dict[str, int]:
 
 
 @asynccontextmanager
-async def http_client() -> AsyncIterator[httpx.AsyncClient]:
-    """What the clients of HTTP share: making one takes longer than a stream."""
-    limits = httpx.Limits(max_connections=None)
+async def http_client(*, keep_alive: bool = True) -> AsyncIterator[httpx.AsyncClient]:
+    """What the clients of HTTP share: making one takes longer than a stream. May connect anew for each request."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None if keep_alive else 0)
     async with httpx.AsyncClient(trust_env=False, timeout=QUIET, limits=limits) as client:
         yield client
 
 
 @asynccontextmanager
-async def connected(binding: str, port: int, http: httpx.AsyncClient) -> AsyncIterator[Client]:
-    """A client of `a2a-sdk` for one binding."""
+async def connected(
+    binding: str, port: int, http: httpx.AsyncClient, *, streaming: bool = True
+) -> AsyncIterator[Client]:
+    """A client of `a2a-sdk` for one binding; one that does not stream waits for answers."""
     place = f'{HOST}:{port}'
     url = place if binding == GRPC else f'http://{place}'
     card = AgentCard(
@@ -106,6 +108,7 @@ async def connected(binding: str, port: int, http: httpx.AsyncClient) -> AsyncIt
     )
     config = ClientConfig(
         httpx_client=http,
+        streaming=streaming,
         supported_protocol_bindings=[binding],
         grpc_channel_factory=lambda place: grpc.aio.insecure_channel(place, options=OWN_CONNECTION),
     )
