@@ -124,8 +124,15 @@ class Session:
         self.background = Background()
         timekeeper = Timekeeper(parts.clock, parts.settings, parts.agent.deadlines, self.background)
         self.capacity = Capacity(parts.settings)
+        self.mailbox = Mailbox(self._look_into_inbox, parts.clock, parts.settings.poll_interval)
         self.runner = TurnRunner(
-            parts.agent.executor, parts.settings, parts.signals, timekeeper, self.capacity, self._concluded
+            parts.agent.executor,
+            parts.settings,
+            parts.signals,
+            timekeeper,
+            self.capacity,
+            self._concluded,
+            self.mailbox.hint,
         )
         self.tools = WriterTools(
             parts.clock, parts.settings, parts.ids.new, parts.journal.keeps_records, self.commits.notice
@@ -153,7 +160,6 @@ class Session:
             partial(duties.take_over, self),
         )
         self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name)
-        self.mailbox = Mailbox(self._find_asked_cancels, parts.clock, parts.settings.poll_interval)
         self._hints = parts.journal.hints if joins else None
         self._teller = Teller(self._hints) if self._hints is not None and self._hints.needs_telling else None
         if joins:
@@ -182,13 +188,17 @@ class Session:
         if is_ours:
             self.mailbox.hint()
 
-    async def _find_asked_cancels(self, *, hinted: bool) -> None:
-        """Begins the cancels that other processes have asked for."""
+    async def _look_into_inbox(self, *, hinted: bool) -> None:
+        """Begins the cancels that other processes have asked for, and ends turns that wait for a message only."""
         if len(self.registry) == 0 or not (hinted or self.lookout.has_others):
             return
-        node_id = self.commits.node.row.node_id
-        for waiting in await self.parts.journal.waiting_cancels(node_id, self.parts.clock.now()):
+        for waiting in await self.parts.journal.waiting_cancels(self._own_id(), self.parts.clock.now()):
             self.duties.carry_out(self, waiting)
+        detached = [live.turn for live in self.registry if live.turn is not None and live.turn.detached]
+        waited_for = set(await self.parts.journal.waited_for(self._own_id()) if detached else ())
+        for turn in detached:
+            if turn.writer.task_id in waited_for:
+                self.runner.hand_on(turn)
 
     def _new_node(self) -> Node:
         """Makes a new identity, whose lock is held before anybody can know it."""

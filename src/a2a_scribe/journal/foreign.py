@@ -142,6 +142,10 @@ class ForeignJournal:
         """Returns the cancels that wait for a node of this process, from others of it."""
         return await self._memory.waiting_cancels(node_id, now)
 
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node of this process for which messages wait."""
+        return await self._memory.waited_for(node_id)
+
     # -- writing
 
     async def commit(self, group: Group) -> Receipt:

@@ -138,6 +138,10 @@ class MemoryJournal:
         ]
         return [WaitingCancel(task_id, ask.body) for task_id, waiting in tasks for ask in _cancels(waiting, now)]
 
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node for which messages wait."""
+        return [id_ for id_, inbox in self._inbox.items() if _messages(inbox) and self._rows[id_].node == node_id]
+
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically."""
         receipt = self.admit(group)

@@ -421,6 +421,9 @@ class Journal(Protocol):
             JournalUnavailableError: Not now.
         """
 
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the ids of the tasks of a node for which messages wait. Raises: JournalUnavailableError."""
+
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically; the same group again, after a lost answer, gives what became of it.
 

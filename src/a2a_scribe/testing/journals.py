@@ -138,6 +138,11 @@ class TroubledJournal:
         self._check(reading=True)
         return await self.inner.waiting_cancels(node_id, now)
 
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node for which messages wait."""
+        self._check(reading=True)
+        return await self.inner.waited_for(node_id)
+
     async def commit(self, group: Group) -> Receipt:
         """Writes a group, or gives the trouble that it was told to give."""
         self.attempts.append(group)

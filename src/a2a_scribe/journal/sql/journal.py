@@ -166,6 +166,15 @@ class SqlJournal:
 
         return await self._access.read(work)
 
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node for which messages wait."""
+
+        async def work(running: Running) -> list[str]:
+            found = await running.rows(self._statements.waited_for, {'the_node': node_id})
+            return [task_id for (task_id,) in found]
+
+        return await self._access.read(work)
+
     async def commit(self, group: Group) -> Receipt:
         """Writes a group in one transaction."""
 

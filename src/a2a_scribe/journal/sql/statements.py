@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     Delete,
+    Exists,
     Insert,
     Select,
     Update,
@@ -73,6 +74,8 @@ class Statements:
     """The messages and cancels that wait for some tasks."""
     waiting_cancels: Select[Any]
     """The cancels that wait for a node."""
+    waited_for: Select[Any]
+    """The tasks of a node for which messages wait."""
     count_waiting: Select[Any]
     insert_inbox: Insert
     delete_inbox_row: Delete
@@ -117,6 +120,7 @@ def statements_of(prefix: str) -> Statements:
             .order_by(inbox.c.id)
         ),
         waiting_cancels=_waiting_cancels(tables),
+        waited_for=_waited_for(tables),
         count_waiting=(
             select(func.count())
             .select_from(inbox)
@@ -192,14 +196,23 @@ def _update(tables: Tables, names: list[str]) -> Update:
 
 
 def _waiting_cancels(tables: Tables) -> Select[Any]:
-    """Goes through the inbox, in which hardly anything waits, rather than through the tasks of the node."""
-    inbox, tasks = tables.inbox, tables.tasks
-    is_ours = select(tasks.c.id).where(tasks.c.id == inbox.c.task_id, tasks.c.node == bindparam('the_node')).exists()
+    inbox = tables.inbox
     return (
         select(inbox.c.task_id, inbox.c.body)
-        .where(inbox.c.kind == CANCEL, inbox.c.expires_at > bindparam('the_time'), is_ours)
+        .where(inbox.c.kind == CANCEL, inbox.c.expires_at > bindparam('the_time'), _is_of_node(tables))
         .order_by(inbox.c.id)
     )
+
+
+def _waited_for(tables: Tables) -> Select[Any]:
+    inbox = tables.inbox
+    return select(inbox.c.task_id).where(inbox.c.kind == TURN_STARTED, _is_of_node(tables)).distinct()
+
+
+def _is_of_node(tables: Tables) -> Exists:
+    """Goes through the inbox, in which hardly anything waits, rather than through the tasks of the node."""
+    tasks, inbox = tables.tasks, tables.inbox
+    return select(tasks.c.id).where(tasks.c.id == inbox.c.task_id, tasks.c.node == bindparam('the_node')).exists()
 
 
 def _read_portion(tables: Tables) -> Select[Any]:
