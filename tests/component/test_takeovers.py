@@ -12,6 +12,8 @@ from google.protobuf.json_format import MessageToDict
 
 from a2a_scribe import CrashedTurn, Rerun, Settings, rerun_of
 from a2a_scribe.core.statuses import RECOVERY
+from a2a_scribe.engine import lookout
+from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.memory import MemoryJournal
 from a2a_scribe.journal.port import Caller, StoredTask
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING
@@ -311,6 +313,28 @@ async def test_a_task_that_cannot_be_read_does_not_keep_others_from_being_taken_
             assert (await heir.get(sound.id)).status.state == FAILED
         await live(heir, 3)
         assert (await heir.get(poisoned.id)).status.state == FAILED
+
+
+@pytest.mark.parametrize('error', [ValueError('poisoned'), JournalUnavailableError('it takes too long')], ids=repr)
+async def test_many_tasks_that_cannot_be_read_hide_no_others(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(lookout, 'PORTION', 3)
+    async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
+        begun = sorted([(await dead.begin_task()).id for _ in range(10)])
+        sound, read = {begun[4], begun[9]}, heir.memory.read_task
+
+        async def read_task(task_id: str, caller: Caller) -> StoredTask | None:
+            if task_id not in sound:
+                raise error
+            return await read(task_id, caller)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(heir.memory, 'read_task', read_task)
+            await die(dead, heir)
+            await live(heir, 12)
+            for task_id in sound:
+                assert (await heir.get(task_id)).status.state == FAILED
+        await live(heir, 12)
+        assert {(await heir.get(task_id)).status.state for task_id in begun} == {FAILED}
 
 
 async def test_a_dead_node_is_forgotten_once_nothing_is_left_of_it() -> None:

@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 PORTION = 50
 """Tasks that are taken over side by side."""
 
-TakeOvers = Callable[[Sequence[TaskRow]], Awaitable[int]]
-"""Takes tasks over, and returns of how many that is true."""
+TakeOvers = Callable[[Sequence[TaskRow]], Awaitable[None]]
+"""Takes tasks over, those that can be."""
 
 
 class Lookout:
@@ -52,6 +52,8 @@ class Lookout:
         self._settings = settings
         self._take_over = take_over
         self._buried: list[NodeId] = []
+        self._passed = ''
+        """The orphan up to which all have been looked at in this round."""
         self._lease = Lease(settings.lease, 2 * settings.heartbeat)
 
     async def run(self) -> None:
@@ -71,11 +73,16 @@ class Lookout:
         silent = self._lease.look(owners, self._clock.monotonic(), undisturbed=self._commits.goes_well)
         await self._bury(silent, f'has been silent for {self._settings.lease:g} s')
         await self._bury((node for node in others if self._locks.is_free(node.node_id)), 'has left its lock')
-        while rows := await self._journal.orphans(self._agent, PORTION):
-            if not await self._take_over(rows):
-                return
+        await self._take_over_orphans()
         while self._buried:
             await self._journal.retire(self._buried.pop())
+
+    async def _take_over_orphans(self) -> None:
+        """Tries each orphan once in a round: those that cannot be taken, and those that fail it, hide no others."""
+        while rows := await self._journal.orphans(self._agent, PORTION, self._passed):
+            self._passed = rows[-1].task_id
+            await self._take_over(rows)
+        self._passed = ''
 
     async def _bury(self, nodes: Iterable[LivingNode], reason: str) -> None:
         for node in nodes:

@@ -97,8 +97,8 @@ class Waiting:
 class Duties:
     """What a session does without being asked by a caller of its own. Written upon sessions, so it is handed in."""
 
-    take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[int]]'
-    """Takes over tasks of nodes that have died; returns how many are ours now."""
+    take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[None]]'
+    """Takes over tasks of nodes that have died, those that can be."""
     carry_out: 'Callable[[Session, WaitingCancel], None]'
     """Begins a cancel of a task of ours that another process has asked for."""
     cancel_ended: 'Callable[[Session, Writer, bytes], None]'

@@ -48,39 +48,36 @@ class _OpenTurn:
     """The newest status of the turn asks for input."""
 
 
-async def take_over(session: Session, rows: Sequence[TaskRow]) -> int:
-    """Takes tasks of dead nodes over, side by side; returns how many are ours now.
+async def take_over(session: Session, rows: Sequence[TaskRow]) -> None:
+    """Takes tasks of dead nodes over, side by side, those that can be.
 
     Raises:
         JournalUnavailableError: The journal is away.
     """
-    taken = await asyncio.gather(*(_take_over(session, row) for row in rows))
-    return sum(taken)
+    await asyncio.gather(*(_take_over(session, row) for row in rows))
 
 
-async def _take_over(session: Session, row: TaskRow) -> bool:
+async def _take_over(session: Session, row: TaskRow) -> None:
     try:
-        return await _claim(session, row)
+        await _claim(session, row)
     except JournalUnavailableError:
         raise
     except Exception:  # one task that cannot be read must not keep the server from all others
         logger.exception('Task %s of a dead node cannot be taken over', row.task_id)
-        return False
 
 
-async def _claim(session: Session, row: TaskRow) -> bool:
+async def _claim(session: Session, row: TaskRow) -> None:
     caller = Caller(row.scope)
     stored = await session.parts.journal.read_task(row.task_id, caller)
     if stored is None or stored.row != row or session.registry.get(row.task_id) is not None or row.node is None:
-        return False
+        return
     turn = await _open_turn(session, row) if _depends_on_turn(session, row) else None
     plan = _plan(session, stored, turn)
     start = None
     if plan is _Plan.RERUN and turn is not None:
         _, start = encode(TurnStarted(turn.started.turn_id, turn.started.caller, turn.started.request, row.attempt + 1))
     settle = _Settling(session, stored, caller, plan, start)
-    result = await session.commits.write(TakeOver(row.task_id, caller, row.node, row.epoch, start), settle)
-    return isinstance(result, Claimed)
+    await session.commits.write(TakeOver(row.task_id, caller, row.node, row.epoch, start), settle)
 
 
 def _depends_on_turn(session: Session, row: TaskRow) -> bool:

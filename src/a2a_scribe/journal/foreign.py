@@ -134,9 +134,9 @@ class ForeignJournal:
         """Fences a node of this process."""
         return await self._memory.declare_dead(node_id, number)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks that a dead node of this process has left."""
-        return await self._memory.orphans(agent, limit)
+        return await self._memory.orphans(agent, limit, after)
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node of this process, from others of it."""

@@ -118,10 +118,11 @@ class MemoryJournal:
         """Lets a node write no more, whatever it has written last."""
         self._dead.add(node_id)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks of an agent whose owner is no living node."""
         found = [row for row in self._rows.values() if row.node is not None and not self._lives(row.node)]
-        return [row for row in found if row.scope.agent == agent][:limit]
+        wanted = [row for row in found if row.scope.agent == agent and row.task_id > after]
+        return sorted(wanted, key=lambda row: row.task_id)[:limit]
 
     def _owns(self, node_id: NodeId) -> bool:
         return any(row.node == node_id for row in self._rows.values())

@@ -409,8 +409,12 @@ class Journal(Protocol):
         Never waits for a transaction of that node. Raises: JournalUnavailableError.
         """
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
-        """Returns tasks of an agent whose owner is no living node. Raises: JournalUnavailableError."""
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
+        """Returns tasks of an agent whose owner is no living node, in the order of their ids, those after `after`.
+
+        Raises:
+            JournalUnavailableError: Not now.
+        """
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node, without those whose time has passed at `now`, oldest first.

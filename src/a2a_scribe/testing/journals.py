@@ -128,10 +128,10 @@ class TroubledJournal:
         self._check()
         return await self.inner.declare_dead(node_id, number)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks without a living owner."""
         self._check(reading=True)
-        return await self.inner.orphans(agent, limit)
+        return await self.inner.orphans(agent, limit, after)
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node."""

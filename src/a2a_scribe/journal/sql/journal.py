@@ -148,11 +148,12 @@ class SqlJournal:
 
         return await self._access.write(work)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks of an agent whose owner is no living node."""
 
         async def work(running: Running) -> list[TaskRow]:
-            found = await running.rows(self._statements.orphans, {'the_agent': agent, 'the_limit': limit})
+            key = {'the_agent': agent, 'the_limit': limit, 'after': after}
+            found = await running.rows(self._statements.orphans, key)
             return [rows.task_row(row) for row in found]
 
         return await self._access.read(work)

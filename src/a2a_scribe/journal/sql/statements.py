@@ -170,6 +170,7 @@ def _of_nodes(tables: Tables) -> dict[str, Any]:
         'orphans': (
             select(*(tasks.c[name] for name in TASK_COLUMNS))
             .where(tasks.c.node.is_not(None), tasks.c.agent == bindparam('the_agent'), tasks.c.node.not_in(living))
+            .where(tasks.c.id > bindparam('after'))
             .order_by(tasks.c.id)
             .limit(bindparam('the_limit'))
         ),

@@ -47,8 +47,10 @@ class DeathsContract(AdapterContract):
         assert await journal.orphans('agent', 10) == []
         await bury(journal, node)
         found = await journal.orphans('agent', 10)
-        assert sorted(found, key=lambda row: row.task_id) == [task.row for task in tasks]
-        assert len(await journal.orphans('agent', 2)) == 2
+        assert found == [task.row for task in tasks]
+        assert await journal.orphans('agent', 2) == found[:2]
+        assert await journal.orphans('agent', 2, found[0].task_id) == found[1:]
+        assert await journal.orphans('agent', 2, found[-1].task_id) == []
         assert [row.task_id for row in await journal.orphans('another agent', 10)] == [theirs.id]
 
     async def test_a_task_is_taken_over_and_ended(
