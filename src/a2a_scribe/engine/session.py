@@ -471,6 +471,10 @@ class Session:
         """Whether another node owns tasks."""
         return self.lookout.is_watching
 
+    def has_company(self) -> bool:
+        """Whether another node lives, or has not been found dead yet."""
+        return self.lookout.has_others
+
     def _die(self, error: BaseException) -> None:
         self.died = error
         unavailable = JournalUnavailableError('the server has stopped working and must be restarted')

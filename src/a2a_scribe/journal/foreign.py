@@ -126,6 +126,10 @@ class ForeignJournal:
         """Forgets a node of this process."""
         await self._memory.retire(node_id)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of this process that own nothing."""
+        await self._memory.forget_dead(agent)
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the nodes of this process: the store knows none."""
         return await self._memory.living_nodes(agent)

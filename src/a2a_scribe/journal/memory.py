@@ -95,6 +95,12 @@ class MemoryJournal:
             self._receipts.pop(node_id, None)
             self._dead.discard(node_id)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of an agent that own nothing."""
+        for node_id, node in list(self._nodes.items()):
+            if node.agent == agent and node_id in self._dead:
+                await self.retire(node_id)
+
     def knows(self, node_id: NodeId) -> bool:
         """Whether a node is known, dead or alive."""
         return node_id in self._nodes

@@ -400,6 +400,9 @@ class Journal(Protocol):
     async def retire(self, node_id: NodeId) -> None:
         """Forgets a node that owns nothing; one that does stays known. Raises: JournalUnavailableError."""
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of an agent that own nothing. Raises: JournalUnavailableError."""
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the nodes of an agent that are not dead. Raises: JournalUnavailableError."""
 

@@ -118,6 +118,11 @@ class TroubledJournal:
         self._check()
         await self.inner.retire(node_id)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets dead nodes."""
+        self._check()
+        await self.inner.forget_dead(agent)
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the living nodes of an agent."""
         self._check(reading=True)

@@ -131,6 +131,14 @@ class SqlJournal:
 
         await self._access.write(work)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of an agent that own nothing."""
+
+        async def work(running: Running) -> None:
+            await running.change(self._statements.forget_dead, {'the_agent': agent})
+
+        await self._access.write(work)
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the nodes of an agent that are not dead."""
 

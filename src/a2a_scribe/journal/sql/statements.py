@@ -58,6 +58,7 @@ class Statements:
     living_nodes: Select[Any]
     declare_dead: Update
     retire: Delete
+    forget_dead: Delete
     orphans: Select[Any]
     insert_tasks: Insert
     insert_records: Insert
@@ -167,6 +168,9 @@ def _of_nodes(tables: Tables) -> dict[str, Any]:
         ),
         'declare_dead': update(nodes).where(nodes.c.id.in_(silent)).values(state='dead'),
         'retire': delete(nodes).where(nodes.c.id == bindparam('node'), ~owned.exists()),
+        'forget_dead': delete(nodes).where(
+            nodes.c.agent == bindparam('the_agent'), nodes.c.state == 'dead', ~owned.exists()
+        ),
         'orphans': (
             select(*(tasks.c[name] for name in TASK_COLUMNS))
             .where(tasks.c.node.is_not(None), tasks.c.agent == bindparam('the_agent'), tasks.c.node.not_in(living))
