@@ -6,6 +6,7 @@ method awaits, so each is atomic on its loop.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from a2a_scribe.core.projection import Projection, fold
 from a2a_scribe.core.records import Record, TaskReplaced, encode, within
@@ -58,6 +59,14 @@ from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A cancel that waits; all who use this journal have one clock."""
+
+    body: bytes
+    expires_at: int
+
+
 class MemoryJournal:
     """A journal that lives as long as its process."""
 
@@ -70,7 +79,7 @@ class MemoryJournal:
         self._rows: dict[str, TaskRow] = {}
         self._records: dict[str, list[Record]] = {}
         self._snapshots: dict[str, tuple[int, bytes]] = {}
-        self._inbox: defaultdict[str, list[Accept | AskCancel]] = defaultdict(list)
+        self._inbox: defaultdict[str, list[Accept | _Asked]] = defaultdict(list)
         self._configs: defaultdict[str, dict[str, TaskPushNotificationConfig]] = defaultdict(dict)
         self._keys = MemoryKeys()
         self._nodes: dict[NodeId, NodeRow] = {}
@@ -228,7 +237,7 @@ class MemoryJournal:
             case AskCancel():
                 result = decide_ask_cancel(self._rows.get(write.task_id), write)
                 if isinstance(result, Queued):
-                    self._inbox[write.task_id].append(write)
+                    self._inbox[write.task_id].append(_Asked(write.body, group.now + write.patience))
                 return result
             case TakeOver():
                 return self._take_over(write, group)
@@ -378,13 +387,13 @@ def records_after(records: list[Record], after: int, limit: int | None = None) -
     return records[start : None if limit is None else start + limit]
 
 
-def _messages(inbox: Sequence[Accept | AskCancel]) -> list[Accept]:
+def _messages(inbox: Sequence[Accept | _Asked]) -> list[Accept]:
     return [each for each in inbox if isinstance(each, Accept)]
 
 
-def _cancels(inbox: Sequence[Accept | AskCancel], now: int) -> list[AskCancel]:
+def _cancels(inbox: Sequence[Accept | _Asked], now: int) -> list[_Asked]:
     """Returns the cancels whose time has not passed."""
-    return [each for each in inbox if isinstance(each, AskCancel) and each.expires_at > now]
+    return [each for each in inbox if isinstance(each, _Asked) and each.expires_at > now]
 
 
 def _matches(row: TaskRow, query: ListTasksRequest) -> bool:

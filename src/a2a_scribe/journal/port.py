@@ -152,8 +152,12 @@ class AskCancel:
     """An id of its own, which no turn has."""
     body: bytes
     """The encoded `CancelAsked`."""
-    expires_at: int
-    """Microseconds since the epoch, UTC: from then on nobody waits for it, and it is not carried out any more."""
+    patience: int
+    """Microseconds after which nobody waits for it, and it is not carried out any more.
+
+    Those who ask and those who are asked may have clocks that differ, so a journal whose users are on several machines
+    counts them on a clock of its own; any other by the times of groups.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,9 +424,9 @@ class Journal(Protocol):
         """
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
-        """Returns the cancels that wait for a node, without those whose time has passed at `now`, oldest first.
+        """Returns the cancels that wait for a node, without those whose time has passed, oldest first.
 
-        Cheap where there are none.
+        Cheap where there are none. The time is `now`, unless the journal has a clock.
 
         Raises:
             JournalUnavailableError: Not now.

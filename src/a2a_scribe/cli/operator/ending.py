@@ -156,8 +156,8 @@ class OperatorNode:
         if text:
             asked.metadata.update({'message': text})
         group = self.group()
-        expires_at = group.now + int(seconds * 1_000_000)
-        group.writes.append(AskCancel(row.task_id, OPERATOR, IDS.new(), encode_cancel(asked), expires_at))
+        patience = int(seconds * 1_000_000)
+        group.writes.append(AskCancel(row.task_id, OPERATOR, IDS.new(), encode_cancel(asked), patience))
         await self.site.journal.commit(group)
 
     async def waits_for(self, row: TaskRow, owner: NodeInfo, manner: Manner) -> 'Waited':

@@ -170,8 +170,9 @@ class SqlJournal:
         """Returns the cancels that wait for a node."""
 
         async def work(running: Running) -> list[WaitingCancel]:
-            found = await running.rows(self._statements.waiting_cancels, {'the_node': node_id, 'the_time': now})
-            return [WaitingCancel(task_id, bytes(body)) for task_id, body in found]
+            found = await running.rows(self._statements.waiting_cancels, {'the_node': node_id})
+            time = await running.now(now) if found else now
+            return [WaitingCancel(task_id, bytes(body)) for task_id, body, expires_at in found if expires_at > time]
 
         return await self._access.read(work)
 

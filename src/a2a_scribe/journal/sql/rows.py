@@ -109,9 +109,9 @@ def message_values(accept: Accept, group: Group) -> dict[str, Any]:
     return _inbox_values(accept.task_id, accept.turn_id, TURN_STARTED, accept.body, group, None)
 
 
-def cancel_values(ask: AskCancel, group: Group) -> dict[str, Any]:
+def cancel_values(ask: AskCancel, group: Group, expires_at: int) -> dict[str, Any]:
     """Returns the columns of a cancel that waits."""
-    return _inbox_values(ask.task_id, ask.cancel_id, CANCEL, ask.body, group, ask.expires_at)
+    return _inbox_values(ask.task_id, ask.cancel_id, CANCEL, ask.body, group, expires_at)
 
 
 def _inbox_values(

@@ -74,7 +74,7 @@ class Statements:
     waiting: Select[Any]
     """The messages and cancels that wait for some tasks."""
     waiting_cancels: Select[Any]
-    """The cancels that wait for a node."""
+    """The cancels that wait for a node, and until when."""
     waited_for: Select[Any]
     """The tasks of a node for which messages wait."""
     count_waiting: Select[Any]
@@ -203,8 +203,8 @@ def _update(tables: Tables, names: list[str]) -> Update:
 def _waiting_cancels(tables: Tables) -> Select[Any]:
     inbox = tables.inbox
     return (
-        select(inbox.c.task_id, inbox.c.body)
-        .where(inbox.c.kind == CANCEL, inbox.c.expires_at > bindparam('the_time'), _is_of_node(tables))
+        select(inbox.c.task_id, inbox.c.body, inbox.c.expires_at)
+        .where(inbox.c.kind == CANCEL, _is_of_node(tables))
         .order_by(inbox.c.id)
     )
 

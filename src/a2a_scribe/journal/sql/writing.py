@@ -143,7 +143,9 @@ class GroupWriter:
             case AskCancel():
                 result = decide_ask_cancel(self._rows.get(write.task_id), write)
                 if isinstance(result, Queued):
-                    await self._running.change(self._statements.insert_inbox, rows.cancel_values(write, self._group))
+                    until = await self._running.now(self._group.now) + write.patience
+                    values = rows.cancel_values(write, self._group, until)
+                    await self._running.change(self._statements.insert_inbox, values)
                 return result
             case TakeOver():
                 return await self._take_over(write)
@@ -213,10 +215,10 @@ class GroupWriter:
     async def _look_into_inbox(self, task_ids: list[str]) -> None:
         if not task_ids:
             return
-        now = self._group.now
-        for number, task_id, kind, body, expires_at in await self._running.rows(
-            self._statements.waiting, {'task_ids': sorted(task_ids)}
-        ):
+        found = await self._running.rows(self._statements.waiting, {'task_ids': sorted(task_ids)})
+        expire = any(expires_at is not None for *_, expires_at in found)
+        now = await self._running.now(self._group.now) if expire else 0
+        for number, task_id, kind, body, expires_at in found:
             is_over = expires_at is not None and expires_at <= now
             self._inbox.setdefault(task_id, []).append(_Waiting(number, bytes(body), kind == CANCEL, is_over))
 
