@@ -27,6 +27,7 @@ ERROR_INFO = {
 }
 RETRY_INFO = {'@type': 'type.googleapis.com/google.rpc.RetryInfo', 'retryDelay': '2s'}
 TEXT = 'The service has too much to do; try again later.'
+AT_ONCE = 4_000
 JSON = {'content-type': 'application/json', 'a2a-version': '1.0'}
 
 
@@ -91,6 +92,16 @@ async def test_over_grpc(operation: str) -> None:
         retry = error_details_pb2.RetryInfo()
         assert details.details[1].Unpack(retry)
         assert retry.retry_delay.seconds == 2
+
+
+async def test_grpc_drops_no_call_by_itself() -> None:
+    """Every call that comes before anybody has had the time to look is answered, with a reason."""
+    async with full_app() as app, serve_grpc(app) as port:
+        async with grpc.aio.insecure_channel(f'127.0.0.1:{port}') as channel:
+            stub = a2a_pb2_grpc.A2AServiceStub(channel)  # type: ignore[no-untyped-call]
+            calls = [stub.SendMessage(new_request(), metadata=[('a2a-version', '1.0')]) for _ in range(AT_ONCE)]
+            codes = {await call.code() for call in calls}
+        assert codes == {grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 
 async def test_what_needs_no_room_is_answered() -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 STUCK: Script = [emit(task(WORKING), artifact('one')), wait('gate'), emit(artifact('too late'))]
 AGAIN: Script = [emit(artifact('two', append=True), status(COMPLETED))]
-FOR_EVER = 2 * EPOCH
+PATIENCE = EPOCH
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def ask(site: Site, operator: ScriptedNode, *, attempt: int = 1, turn: str
     assert stored is not None
     assert stored.row.open_turn is not None
     body = encode_rerun(RerunAsked(TurnId(turn or stored.row.open_turn), attempt))
-    wish = AskRerun(site.task_id, OPERATOR, f'ask {attempt} {turn}', body, FOR_EVER)
+    wish = AskRerun(site.task_id, OPERATOR, f'ask {attempt} {turn}', body, PATIENCE)
     assert (await operator.commit(writes=[wish])).written == [Queued()]
     await live(site, 5)
 
@@ -164,7 +164,7 @@ async def test_the_heir_of_a_dead_process_does_what_was_asked_instead_of_its_pol
         assert stored is not None
         assert stored.row.open_turn is not None
         body = encode_rerun(RerunAsked(stored.row.open_turn, stored.row.attempt))
-        await operator.commit(writes=[AskRerun(begun.id, OPERATOR, 'ask', body, FOR_EVER)])
+        await operator.commit(writes=[AskRerun(begun.id, OPERATOR, 'ask', body, PATIENCE)])
         await die(dead, heir)
         ended = await heir.get(begun.id)
         assert ended.status.state == COMPLETED

@@ -12,9 +12,12 @@ from google.protobuf.json_format import MessageToDict
 
 from a2a_scribe import CrashedTurn, Rerun, Settings, rerun_of
 from a2a_scribe.core.statuses import RECOVERY
+from a2a_scribe.engine import lookout
+from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.journal.port import Caller, NodeRow, StoredTask
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING
+from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import CrashPolicy
 from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
 from a2a_scribe.testing.clock import FakeClock
@@ -313,6 +316,28 @@ async def test_a_task_that_cannot_be_read_does_not_keep_others_from_being_taken_
         assert (await heir.get(poisoned.id)).status.state == FAILED
 
 
+@pytest.mark.parametrize('error', [ValueError('poisoned'), JournalUnavailableError('it takes too long')], ids=repr)
+async def test_many_tasks_that_cannot_be_read_hide_no_others(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(lookout, 'PORTION', 3)
+    async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
+        begun = sorted([(await dead.begin_task()).id for _ in range(10)])
+        sound, read = {begun[4], begun[9]}, heir.memory.read_task
+
+        async def read_task(task_id: str, caller: Caller) -> StoredTask | None:
+            if task_id not in sound:
+                raise error
+            return await read(task_id, caller)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(heir.memory, 'read_task', read_task)
+            await die(dead, heir)
+            await live(heir, 12)
+            for task_id in sound:
+                assert (await heir.get(task_id)).status.state == FAILED
+        await live(heir, 12)
+        assert {(await heir.get(task_id)).status.state for task_id in begun} == {FAILED}
+
+
 async def test_a_dead_node_is_forgotten_once_nothing_is_left_of_it() -> None:
     async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
         await dead.begin_task()
@@ -347,13 +372,71 @@ async def test_a_pause_of_the_observer_kills_nobody() -> None:
         assert (await one.get(begun.id)).status.state == WORKING
 
 
+async def known(site: Site) -> int:
+    """How many nodes are known to be alive."""
+    return len(await site.memory.living_nodes('scripted'))
+
+
+async def test_a_node_that_died_without_tasks_is_forgotten_in_the_end() -> None:
+    async with two_nodes(ScriptedAgent(), ScriptedAgent()) as (one, other):
+        for site in (one, other):
+            await site.engine.start()
+        await live(one, 1500)
+        assert await known(one) == 2, 'both are alive, and say so now and then'
+        one.journal.hold()
+        await live(other, 660)
+        assert await known(other) == 1
+        one.journal.let_go()
+        await live(one, 70)
+        assert (await one.send()).status.state == FAILED, 'a node that was away for so long serves on under a new id'
+        assert await known(other) == 2
+
+
+@pytest.mark.parametrize('trouble', ['outage', 'pause'])
+async def test_idle_nodes_survive_what_nobody_can_help(trouble: str) -> None:
+    async with two_nodes(ScriptedAgent(), ScriptedAgent()) as (one, other):
+        for site in (one, other):
+            await site.engine.start()
+        await live(one, 100)
+        before = {node.node_id for node in await one.memory.living_nodes('scripted')}
+        if trouble == 'outage':
+            for site in (one, other):
+                site.journal.fail()
+            await live(one, 900)
+            for site in (one, other):
+                site.journal.heal()
+        else:
+            await one.advance(5000.0)
+        await live(one, 500)
+        assert {node.node_id for node in await one.memory.living_nodes('scripted')} == before
+
+
+async def test_what_is_left_of_dead_nodes_is_forgotten_when_a_server_starts() -> None:
+    async with two_nodes(ScriptedAgent(), ScriptedAgent()) as (_, other):
+        await other.memory.register(NodeRow(NodeId('dead'), 'scripted', 'host', 0))
+        assert await other.memory.declare_dead(NodeId('dead'), 0)
+        await other.engine.start()
+        await live(other, 3)
+        assert not other.memory.knows(NodeId('dead'))
+
+
 async def test_nodes_that_own_nothing_are_silent() -> None:
     async with two_nodes(stuck_agent(), stuck_agent()) as (one, other):
         for site in (one, other):
             await site.engine.start()
         await live(one, 30)
-        assert not one.journal.attempts
-        assert not other.journal.attempts
+        for site in (one, other):
+            assert len(site.journal.attempts) == 1, 'for the other, and not again before a minute has passed'
+        await live(one, 25)
+        for site in (one, other):
+            assert len(site.journal.attempts) == 1
+
+
+async def test_a_node_that_is_alone_and_owns_nothing_is_silent() -> None:
+    async with running(ScriptedAgent()) as site:
+        await site.engine.start()
+        await live(site, 200)
+        assert not site.journal.attempts
 
 
 async def test_a_node_that_closes_is_forgotten() -> None:

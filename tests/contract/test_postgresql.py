@@ -6,11 +6,15 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.port import CancelDue, Journal, Queued
 from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.journal.sql.running import Running
+from a2a_scribe.testing.contract.scenes import born, write
 from a2a_scribe.testing.journal_contract import Connect, JournalContract
+from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, cancel_body
+
+MINUTE = 60_000_000
 
 
 class TestPostgresql(JournalContract):
@@ -27,6 +31,18 @@ class TestPostgresql(JournalContract):
         yield connect
         for engine in self.engines:
             await engine.dispose()
+
+    async def test_differing_clocks_of_nodes_drop_no_cancels(
+        self, journal: Journal, node: ScriptedNode, other: ScriptedNode
+    ) -> None:
+        """The clock of whoever asks is slow by a year at least, and that of whoever looks is fast by many."""
+        task = await born(node, 'task')
+        assert await write(other, task.ask_cancel('cancel', patience=MINUTE)) == Queued()
+        assert len(await journal.waiting_cancels(node.id, 4 * EPOCH)) == 1
+        group = node.group([task.end()])
+        group.now = 4 * EPOCH
+        (result,) = (await journal.commit(group)).appended
+        assert result == CancelDue(cancel_body('cancel'))
 
 
 async def test_a_transaction_of_a_process_that_was_stopped_ends(postgres_database_url: str) -> None:

@@ -52,6 +52,13 @@ class ServerProcess:
         pages = Path(f'/proc/{self.process.pid}/statm').read_text(encoding='ascii').split()[1]
         return int(pages) * os.sysconf('SC_PAGE_SIZE')
 
+    @property
+    def peak_bytes(self) -> int:
+        """The most resident memory that the process has had; Linux only."""
+        status = Path(f'/proc/{self.process.pid}/status').read_text(encoding='ascii')
+        (line,) = (line for line in status.splitlines() if line.startswith('VmHWM:'))
+        return int(line.split()[1]) * 1024
+
     async def kill(self) -> None:
         """Ends the process as a crash of the machine would; harmless when it has ended."""
         if self.process.returncode is None:
@@ -60,11 +67,15 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def serving(database_url: str, *, program: Path = PROGRAM, **settings: Any) -> AsyncIterator[ServerProcess]:
+async def serving(
+    database_url: str, *arguments: str, program: Path = PROGRAM, **settings: Any
+) -> AsyncIterator[ServerProcess]:
     """Runs the server until the block ends, which kills it."""
     environment = {f'A2A_SCRIBE_{name.upper()}': str(value) for name, value in settings.items()}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(program), database_url, stdout=asyncio.subprocess.PIPE, env={**os.environ, **environment}
+        *(sys.executable, str(program), database_url, *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment},
     )
     server = ServerProcess(process, {})
     try:
@@ -87,16 +98,18 @@ async def ports_of(url: str) -> dict[str, int]:
 
 
 @asynccontextmanager
-async def http_client() -> AsyncIterator[httpx.AsyncClient]:
-    """What the clients of HTTP share: making one takes longer than a stream."""
-    limits = httpx.Limits(max_connections=None)
+async def http_client(*, keep_alive: bool = True) -> AsyncIterator[httpx.AsyncClient]:
+    """What the clients of HTTP share: making one takes longer than a stream. May connect anew for each request."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None if keep_alive else 0)
     async with httpx.AsyncClient(trust_env=False, timeout=QUIET, limits=limits) as client:
         yield client
 
 
 @asynccontextmanager
-async def connected(binding: str, port: int, http: httpx.AsyncClient) -> AsyncIterator[Client]:
-    """A client of `a2a-sdk` for one binding."""
+async def connected(
+    binding: str, port: int, http: httpx.AsyncClient, *, streaming: bool = True
+) -> AsyncIterator[Client]:
+    """A client of `a2a-sdk` for one binding; one that does not stream waits for answers."""
     place = f'{HOST}:{port}'
     url = place if binding == GRPC else f'http://{place}'
     card = AgentCard(
@@ -106,6 +119,7 @@ async def connected(binding: str, port: int, http: httpx.AsyncClient) -> AsyncIt
     )
     config = ClientConfig(
         httpx_client=http,
+        streaming=streaming,
         supported_protocol_bindings=[binding],
         grpc_channel_factory=lambda place: grpc.aio.insecure_channel(place, options=OWN_CONNECTION),
     )

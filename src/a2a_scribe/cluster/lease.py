@@ -6,9 +6,15 @@ that differ nor an outage of the database kills a healthy node.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from a2a_scribe.journal.port import LivingNode
 from a2a_scribe.protocol.types import NodeId
+
+IDLE_SIGN: Final = 60.0
+"""Seconds between two signs of life of a node that owns nothing, if there are others."""
+IDLE_LEASE: Final = 600.0
+"""Seconds without one after which it is dead. Nobody waits for that; to be wrong costs a node one transaction."""
 
 
 class Lease:

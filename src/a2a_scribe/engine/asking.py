@@ -23,8 +23,8 @@ async def ask_owner(session: Session, stored: StoredTask, order: CancelOrder) ->
     """
     settings, clock = session.parts.settings, session.parts.clock
     patience = settings.cancel_deadline + settings.cancel_grace + MARGIN
-    expires_at = clock.now() + int(patience * 1_000_000)
-    ask = AskCancel(stored.row.task_id, order.caller, session.parts.ids.new(), order.encode(), expires_at)
+    ask_id, micros = session.parts.ids.new(), int(patience * 1_000_000)
+    ask = AskCancel(stored.row.task_id, order.caller, ask_id, order.encode(), micros)
     until = clock.monotonic() + patience
     if isinstance(await session.commits.write(ask), Queued):
         await _wait_for_end(session, stored, order, until)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from a2a_scribe.clock import Clock
+from a2a_scribe.cluster.lease import IDLE_SIGN
 from a2a_scribe.cluster.node import Node
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.latch import Latch
@@ -55,6 +56,9 @@ class Owner(Protocol):
 
     def is_watching(self) -> bool:
         """Whether the node waits for another's signs of life, and so has to find out whether it could give some."""
+
+    def has_company(self) -> bool:
+        """Whether there are other nodes, which wonder whether this one is still there."""
 
 
 @dataclass(slots=True)
@@ -131,12 +135,14 @@ class CommitLoop:
         """Whether the last transaction failed because the journal is away."""
         return self._away_since is not None
 
-    @property
-    def goes_well(self) -> bool:
-        """Whether the node could write whenever it wanted since this was last asked, and did so a moment ago."""
-        fresh = self._clock.monotonic() - self._written_at <= 2 * self._settings.heartbeat
-        went_well, self._goes_well = self._goes_well and fresh, True
+    def went_well(self) -> bool:
+        """Whether the node could write whenever it wanted since this was last asked."""
+        went_well, self._goes_well = self._goes_well, True
         return went_well
+
+    def has_written_within(self, seconds: float) -> bool:
+        """Whether its newest transaction is no older."""
+        return self._clock.monotonic() - self._written_at <= seconds
 
     def is_deciding(self, task_id: str) -> bool:
         """Whether the journal is being asked for a task: it may be ours already, and whoever asked go on with it."""
@@ -249,7 +255,8 @@ class CommitLoop:
 
     def _has_to_show_itself(self) -> bool:
         """Whether to write although there is nothing: as a sign of life, or to find out if the journal is back."""
-        is_seen = self._registered and self._watched.is_owner()
+        is_due = self._watched.has_company() and not self.has_written_within(IDLE_SIGN)
+        is_seen = self._registered and (self._watched.is_owner() or is_due)
         return self._gave_up or is_seen or self._watched.is_watching()
 
     @property

@@ -1,20 +1,20 @@
 """Looks after the other nodes of the agent: finds those that are dead, fences them, and has their tasks taken over.
 
-Only nodes that own tasks can be missed, so a node that watches one writes signs of life of its own: whoever cannot
-write itself must not hold another's silence against it.
+Nodes that own tasks are missed soon, so a node that watches one writes signs of life of its own: whoever cannot write
+itself must not hold another's silence against it. Those that own nothing give signs and are missed much more seldom,
+only so that nobody takes them to be there for ever.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from a2a_scribe.clock import Clock
-from a2a_scribe.cluster.lease import Lease
+from a2a_scribe.cluster.lease import IDLE_LEASE, IDLE_SIGN, Lease
 from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.errors import EnvironmentFault
 from a2a_scribe.journal.port import Journal, LivingNode, TaskRow
-from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 PORTION = 50
 """Tasks that are taken over side by side."""
 
-TakeOvers = Callable[[Sequence[TaskRow]], Awaitable[int]]
-"""Takes tasks over, and returns of how many that is true."""
+TakeOvers = Callable[[Sequence[TaskRow]], Awaitable[None]]
+"""Takes tasks over, those that can be."""
 
 
 class Lookout:
@@ -51,8 +51,12 @@ class Lookout:
         self._clock = clock
         self._settings = settings
         self._take_over = take_over
-        self._buried: list[NodeId] = []
+        self._has_dead = True
+        """Whether dead nodes may be known that nothing is left of."""
+        self._passed = ''
+        """The orphan up to which all have been looked at in this round."""
         self._lease = Lease(settings.lease, 2 * settings.heartbeat)
+        self._idle_lease = Lease(IDLE_LEASE, 2 * IDLE_SIGN)
 
     async def run(self) -> None:
         """Looks once in every heartbeat, until cancelled."""
@@ -68,18 +72,37 @@ class Lookout:
         others = [node for node in await self._journal.living_nodes(self._agent) if node.node_id != own]
         owners = [node for node in others if node.owns]
         self.is_watching, self.has_others = bool(owners), bool(others)
-        silent = self._lease.look(owners, self._clock.monotonic(), undisturbed=self._commits.goes_well)
-        await self._bury(silent, f'has been silent for {self._settings.lease:g} s')
-        await self._bury((node for node in others if self._locks.is_free(node.node_id)), 'has left its lock')
-        while rows := await self._journal.orphans(self._agent, PORTION):
-            if not await self._take_over(rows):
-                return
-        while self._buried:
-            await self._journal.retire(self._buried.pop())
+        for node, seconds in self._silent(others):
+            await self._bury(node, f'has been silent for {seconds:g} s')
+        for node in others:
+            if self._locks.is_free(node.node_id):
+                await self._bury(node, 'has left its lock')
+        await self._take_over_orphans()
+        if self._has_dead:
+            await self._journal.forget_dead(self._agent)
+            self._has_dead = False
 
-    async def _bury(self, nodes: Iterable[LivingNode], reason: str) -> None:
-        for node in nodes:
-            if await self._journal.declare_dead(node.node_id, node.number):
-                self._locks.clear(node.node_id)
-                self._buried.append(node.node_id)
-                logger.warning('Node %s %s: it is dead, and its tasks are taken over', node.node_id, reason)
+    def _silent(self, others: Sequence[LivingNode]) -> Iterator[tuple[LivingNode, float]]:
+        """Yields nodes that have been silent for too long, and for how long."""
+        now, went_well = self._clock.monotonic(), self._commits.went_well()
+        may_judge = went_well and self._commits.has_written_within(2 * self._settings.heartbeat)
+        for node in self._lease.look([each for each in others if each.owns], now, undisturbed=may_judge):
+            yield node, self._settings.lease
+        may_judge = went_well and self._commits.has_written_within(2 * IDLE_SIGN)
+        for node in self._idle_lease.look([each for each in others if not each.owns], now, undisturbed=may_judge):
+            yield node, IDLE_LEASE
+
+    async def _take_over_orphans(self) -> None:
+        """Tries each orphan once in a round: those that cannot be taken, and those that fail it, hide no others."""
+        while rows := await self._journal.orphans(self._agent, PORTION, self._passed):
+            self._passed = rows[-1].task_id
+            self._has_dead = True
+            await self._take_over(rows)
+        self._passed = ''
+
+    async def _bury(self, node: LivingNode, reason: str) -> None:
+        if await self._journal.declare_dead(node.node_id, node.number):
+            self._locks.clear(node.node_id)
+            self._has_dead = True
+            left = 'its tasks are taken over' if node.owns else 'it had no tasks'
+            logger.warning('Node %s %s: it is dead, and %s', node.node_id, reason, left)

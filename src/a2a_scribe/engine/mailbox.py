@@ -1,7 +1,8 @@
-"""Looks for what other processes have left in the inbox for the tasks of this one: cancels.
+"""Looks for what other processes have left in the inbox for the tasks of this one: cancels, and messages for a turn
+that goes on in the background and that the next message ends.
 
-Messages need no looking for: the end of a turn finds them. A hint makes it look at once; without one it looks once in
-every poll interval.
+Other messages need no looking for: the end of a turn finds them. A hint makes it look at once; without one it looks
+once in every poll interval.
 """
 
 import logging

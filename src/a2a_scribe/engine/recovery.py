@@ -66,7 +66,7 @@ class Recovery:
         background: Background,
         own_id: Callable[[], NodeId],
         is_deciding: Callable[[str], bool],
-        take_over: Callable[[Sequence[TaskRow]], Awaitable[int]],
+        take_over: Callable[[Sequence[TaskRow]], Awaitable[None]],
     ) -> None:
         """Starts with nothing lost; `own_id` tells under which id the node writes now.
 
@@ -164,7 +164,8 @@ class Recovery:
             self._try_later(loss)
             return True
         if self._was_taken_over(loss, stored.row):
-            if not await self._take_over([stored.row]):
+            await self._take_over([stored.row])
+            if self._registry.get(loss.task_id) is None:
                 self._try_later(loss)
             return True
         await self._close_turn(loss, stored)

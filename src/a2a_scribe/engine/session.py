@@ -98,8 +98,8 @@ class Waiting:
 class Duties:
     """What a session does without being asked by a caller of its own. Written upon sessions, so it is handed in."""
 
-    take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[int]]'
-    """Takes over tasks of nodes that have died; returns how many are ours now."""
+    take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[None]]'
+    """Takes over tasks of nodes that have died, those that can be."""
     carry_out: 'Callable[[Session, WaitingCancel], None]'
     """Begins a cancel of a task of ours that another process has asked for."""
     cancel_ended: 'Callable[[Session, Writer, bytes], None]'
@@ -127,8 +127,15 @@ class Session:
         self.background = Background()
         timekeeper = Timekeeper(parts.clock, parts.settings, parts.agent.deadlines, self.background)
         self.capacity = Capacity(parts.settings)
+        self.mailbox = Mailbox(self._look_into_inbox, parts.clock, parts.settings.poll_interval)
         self.runner = TurnRunner(
-            parts.agent.executor, parts.settings, parts.signals, timekeeper, self.capacity, self._concluded
+            parts.agent.executor,
+            parts.settings,
+            parts.signals,
+            timekeeper,
+            self.capacity,
+            self._concluded,
+            self.mailbox.hint,
         )
         self.tools = WriterTools(
             parts.clock, parts.settings, parts.ids.new, parts.journal.keeps_records, self.commits.notice
@@ -157,7 +164,6 @@ class Session:
             partial(duties.take_over, self),
         )
         self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name)
-        self.mailbox = Mailbox(self._look_into_inbox, parts.clock, parts.settings.poll_interval)
         self._hints = parts.journal.hints if joins else None
         self._teller = Teller(self._hints) if self._hints is not None and self._hints.needs_telling else None
         if joins:
@@ -187,14 +193,19 @@ class Session:
             self.mailbox.hint()
 
     async def _look_into_inbox(self, *, hinted: bool) -> None:
-        """Begins the cancels that other processes have asked for, and what operators want to run again."""
+        """Begins what others ask for of tasks of ours, and ends turns that wait for a message only."""
         if len(self.registry) == 0 or not (hinted or self.lookout.has_others):
             return
-        node_id, now = self._own_id(), self.parts.clock.now()
-        for cancel in await self.parts.journal.waiting_cancels(node_id, now):
+        journal, node_id, now = self.parts.journal, self._own_id(), self.parts.clock.now()
+        for cancel in await journal.waiting_cancels(node_id, now):
             self.duties.carry_out(self, cancel)
-        for rerun in await self.parts.journal.waiting_reruns(node_id, now):
+        for rerun in await journal.waiting_reruns(node_id, now):
             self.duties.run_again(self, rerun)
+        detached = [live.turn for live in self.registry if live.turn is not None and live.turn.detached]
+        waited_for = set(await journal.waited_for(node_id) if detached else ())
+        for turn in detached:
+            if turn.writer.task_id in waited_for:
+                self.runner.hand_on(turn)
 
     def _new_node(self) -> Node:
         """Makes a new identity, whose lock is held before anybody can know it."""
@@ -486,6 +497,10 @@ class Session:
     def is_watching(self) -> bool:
         """Whether another node owns tasks."""
         return self.lookout.is_watching
+
+    def has_company(self) -> bool:
+        """Whether another node lives, or has not been found dead yet."""
+        return self.lookout.has_others
 
     def _die(self, error: BaseException) -> None:
         self.died = error

@@ -57,15 +57,14 @@ class _OpenTurn:
     """The newest status of the turn asks for input."""
 
 
-async def take_over(session: Session, rows: Sequence[TaskRow]) -> int:
-    """Takes tasks of dead nodes over, side by side; returns how many are ours now.
+async def take_over(session: Session, rows: Sequence[TaskRow]) -> None:
+    """Takes tasks of dead nodes over, side by side, those that can be.
 
     Raises:
         JournalUnavailableError: The journal is away.
     """
     asked = await _asked_reruns(session, {row.node for row in rows if row.node is not None})
-    taken = await asyncio.gather(*(_take_over(session, row, _is_asked(asked, row)) for row in rows))
-    return sum(taken)
+    await asyncio.gather(*(_take_over(session, row, _is_asked(asked, row)) for row in rows))
 
 
 async def _asked_reruns(session: Session, nodes: set[NodeId]) -> dict[str, list[RerunAsked | None]]:
@@ -81,29 +80,27 @@ def _is_asked(asked: dict[str, list[RerunAsked | None]], row: TaskRow) -> bool:
     return row.open_turn is not None and RerunAsked(row.open_turn, row.attempt) in asked.get(row.task_id, ())
 
 
-async def _take_over(session: Session, row: TaskRow, is_asked: bool) -> bool:
+async def _take_over(session: Session, row: TaskRow, is_asked: bool) -> None:
     try:
-        return await _claim(session, row, is_asked)
+        await _claim(session, row, is_asked)
     except JournalUnavailableError:
         raise
     except Exception:  # one task that cannot be read must not keep the server from all others
         logger.exception('Task %s of a dead node cannot be taken over', row.task_id)
-        return False
 
 
-async def _claim(session: Session, row: TaskRow, is_asked: bool) -> bool:
+async def _claim(session: Session, row: TaskRow, is_asked: bool) -> None:
     caller = Caller(row.scope)
     stored = await session.parts.journal.read_task(row.task_id, caller)
     if stored is None or stored.row != row or session.registry.get(row.task_id) is not None or row.node is None:
-        return False
+        return
     turn = await _open_turn(session, row) if is_asked or _depends_on_turn(session, row) else None
     plan = _plan(session, stored, turn, is_asked)
     start = None
     if plan is _Plan.RERUN and turn is not None:
         _, start = encode(TurnStarted(turn.started.turn_id, turn.started.caller, turn.started.request, row.attempt + 1))
     settle = _Settling(session, stored, caller, plan, start)
-    result = await session.commits.write(TakeOver(row.task_id, caller, row.node, row.epoch, start), settle)
-    return isinstance(result, Claimed)
+    await session.commits.write(TakeOver(row.task_id, caller, row.node, row.epoch, start), settle)
 
 
 def _depends_on_turn(session: Session, row: TaskRow) -> bool:

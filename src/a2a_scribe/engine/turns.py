@@ -45,6 +45,8 @@ class TurnRunner:
     capacity: Capacity
     concluded: Callable[[Turn], None]
     """Hears of every turn whose end has been admitted here, and of every turn that needed no record."""
+    detached: Callable[[], None]
+    """Hears that a turn goes on in the background, which the next message is to end: one may wait already."""
 
     def start(self, turn: Turn, context: contextvars.Context, place: Place | None = None) -> None:
         """Runs a turn in the background once there is room; the caller going away does not stop it.
@@ -87,6 +89,7 @@ class TurnRunner:
         if error is None and self._goes_on_in_background(turn):
             turn.detached = True
             turn.on_background_event = self._after_background_event
+            self.detached()
             return
         self.conclude(turn, error)
 

@@ -127,6 +127,10 @@ class ForeignJournal:
         """Forgets a node of this process."""
         await self._memory.retire(node_id)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of this process that own nothing."""
+        await self._memory.forget_dead(agent)
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the nodes of this process: the store knows none."""
         return await self._memory.living_nodes(agent)
@@ -135,9 +139,9 @@ class ForeignJournal:
         """Fences a node of this process."""
         return await self._memory.declare_dead(node_id, number)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks that a dead node of this process has left."""
-        return await self._memory.orphans(agent, limit)
+        return await self._memory.orphans(agent, limit, after)
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node of this process, from others of it."""
@@ -146,6 +150,10 @@ class ForeignJournal:
     async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
         """Returns the wishes for other attempts that wait for a node of this process."""
         return await self._memory.waiting_reruns(node_id, now)
+
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node of this process for which messages wait."""
+        return await self._memory.waited_for(node_id)
 
     # -- writing
 

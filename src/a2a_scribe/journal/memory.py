@@ -6,6 +6,7 @@ method awaits, so each is atomic on its loop.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from a2a_scribe.core.projection import Projection, fold
 from a2a_scribe.core.records import Record, TaskReplaced, encode, within
@@ -59,7 +60,16 @@ from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_t
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
-_Waiting = Accept | AskCancel | AskRerun
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What waits and is no message; all who use this journal have one clock."""
+
+    ask: AskCancel | AskRerun
+    expires_at: int
+
+
+_Waiting = Accept | _Asked
 """What waits in an inbox."""
 
 
@@ -100,6 +110,12 @@ class MemoryJournal:
             self._receipts.pop(node_id, None)
             self._dead.discard(node_id)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of an agent that own nothing."""
+        for node_id, node in list(self._nodes.items()):
+            if node.agent == agent and node_id in self._dead:
+                await self.retire(node_id)
+
     def knows(self, node_id: NodeId) -> bool:
         """Whether a node is known, dead or alive."""
         return node_id in self._nodes
@@ -123,10 +139,11 @@ class MemoryJournal:
         """Lets a node write no more, whatever it has written last."""
         self._dead.add(node_id)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks of an agent whose owner is no living node."""
         found = [row for row in self._rows.values() if row.node is not None and not self._lives(row.node)]
-        return [row for row in found if row.scope.agent == agent][:limit]
+        wanted = [row for row in found if row.scope.agent == agent and row.task_id > after]
+        return sorted(wanted, key=lambda row: row.task_id)[:limit]
 
     def _owns(self, node_id: NodeId) -> bool:
         return any(row.node == node_id for row in self._rows.values())
@@ -141,14 +158,18 @@ class MemoryJournal:
 
     async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
         """Returns the wishes for other attempts that wait for a node."""
-        asked = [each for each in self._waiting_for(node_id) if isinstance(each, AskRerun) and each.expires_at > now]
-        return [WaitingRerun(ask.task_id, ask.body) for ask in asked]
+        asks = _asks(self._waiting_for(node_id), now)
+        return [WaitingRerun(ask.task_id, ask.body) for ask in asks if isinstance(ask, AskRerun)]
 
     def _waiting_for(self, node_id: NodeId) -> list[_Waiting]:
         theirs = (
             waiting for task_id, waiting in self._inbox.items() if waiting and self._rows[task_id].node == node_id
         )
         return [each for waiting in theirs for each in waiting]
+
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node for which messages wait."""
+        return [id_ for id_, inbox in self._inbox.items() if _messages(inbox) and self._rows[id_].node == node_id]
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically."""
@@ -204,7 +225,7 @@ class MemoryJournal:
         inbox = self._inbox.pop(task_id, [])
         cancels, messages = _cancels(inbox, group.now), _messages(inbox)
         if cancels:
-            self._inbox[task_id] = [*cancels, *messages]
+            self._inbox[task_id] = [each for each in inbox if _waits(each, group.now)]
             self._rows[task_id] = keep_for_cancel(append)
             return CancelDue(cancels[0].body)
         if not messages:
@@ -229,7 +250,7 @@ class MemoryJournal:
             case AskCancel() | AskRerun():
                 result = decide_ask(self._rows.get(write.task_id), write)
                 if isinstance(result, Queued):
-                    self._inbox[write.task_id].append(write)
+                    self._inbox[write.task_id].append(_Asked(write, group.now + write.patience))
                 return result
             case TakeOver():
                 return self._take_over(write, group)
@@ -385,7 +406,16 @@ def _messages(inbox: Sequence[_Waiting]) -> list[Accept]:
 
 def _cancels(inbox: Sequence[_Waiting], now: int) -> list[AskCancel]:
     """Returns the cancels whose time has not passed."""
-    return [each for each in inbox if isinstance(each, AskCancel) and each.expires_at > now]
+    return [ask for ask in _asks(inbox, now) if isinstance(ask, AskCancel)]
+
+
+def _waits(each: _Waiting, now: int) -> bool:
+    """Whether something is not over with the turn: a wish to run that again is."""
+    return isinstance(each, Accept) or (isinstance(each.ask, AskCancel) and each.expires_at > now)
+
+
+def _asks(inbox: Sequence[_Waiting], now: int) -> list[AskCancel | AskRerun]:
+    return [each.ask for each in inbox if isinstance(each, _Asked) and each.expires_at > now]
 
 
 def _matches(row: TaskRow, query: ListTasksRequest) -> bool:

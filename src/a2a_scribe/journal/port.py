@@ -148,12 +148,16 @@ class AskCancel:
 
     task_id: str
     caller: Caller
-    cancel_id: str
+    ask_id: str
     """An id of its own, which no turn has."""
     body: bytes
     """The encoded `CancelAsked`."""
-    expires_at: int
-    """Microseconds since the epoch, UTC: from then on nobody waits for it, and it is not carried out any more."""
+    patience: int
+    """Microseconds after which nobody waits for it, and it is not carried out any more.
+
+    Those who ask and those who are asked may have clocks that differ, so a journal whose users are on several machines
+    counts them on a clock of its own; any other by the times of groups.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +170,8 @@ class AskRerun:
     """An id of its own, which no turn has."""
     body: bytes
     """The encoded `RerunAsked`."""
-    expires_at: int
-    """Microseconds since the epoch, UTC: from then on it is not looked at any more."""
+    patience: int
+    """Microseconds after which it is not looked at any more, counted as those of a cancel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,6 +430,9 @@ class Journal(Protocol):
     async def retire(self, node_id: NodeId) -> None:
         """Forgets a node that owns nothing; one that does stays known. Raises: JournalUnavailableError."""
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of an agent that own nothing. Raises: JournalUnavailableError."""
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the nodes of an agent that are not dead. Raises: JournalUnavailableError."""
 
@@ -435,13 +442,17 @@ class Journal(Protocol):
         Never waits for a transaction of that node. Raises: JournalUnavailableError.
         """
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
-        """Returns tasks of an agent whose owner is no living node. Raises: JournalUnavailableError."""
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
+        """Returns tasks of an agent whose owner is no living node, in the order of their ids, those after `after`.
+
+        Raises:
+            JournalUnavailableError: Not now.
+        """
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
-        """Returns the cancels that wait for a node, without those whose time has passed at `now`, oldest first.
+        """Returns the cancels that wait for a node, without those whose time has passed, oldest first.
 
-        Cheap where there are none.
+        Cheap where there are none. The time is `now`, unless the journal has a clock.
 
         Raises:
             JournalUnavailableError: Not now.
@@ -452,6 +463,9 @@ class Journal(Protocol):
 
         Those whose time has passed at `now` are left out. Raises: JournalUnavailableError.
         """
+
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the ids of the tasks of a node for which messages wait. Raises: JournalUnavailableError."""
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group atomically; the same group again, after a lost answer, gives what became of it.

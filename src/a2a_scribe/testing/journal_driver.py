@@ -251,13 +251,13 @@ class ScriptedTask:
         """Returns the wish to take the parked task without a turn."""
         return Claim(self.id, caller or self.caller, self.row.seq if expected is None else expected)
 
-    def ask_cancel(self, cancel_id: str, caller: Caller | None = None, *, expires_at: int = 2 * EPOCH) -> AskCancel:
+    def ask_cancel(self, cancel_id: str, caller: Caller | None = None, *, patience: int = EPOCH) -> AskCancel:
         """Returns the wish that the task's owner cancels it, the same id as the reason."""
-        return AskCancel(self.id, caller or self.caller, cancel_id, cancel_body(cancel_id), expires_at)
+        return AskCancel(self.id, caller or self.caller, cancel_id, cancel_body(cancel_id), patience)
 
-    def ask_rerun(self, ask_id: str, caller: Caller | None = None, *, expires_at: int = 2 * EPOCH) -> AskRerun:
+    def ask_rerun(self, ask_id: str, caller: Caller | None = None, *, patience: int = EPOCH) -> AskRerun:
         """Returns the wish for another attempt at a turn of the same name."""
-        return AskRerun(self.id, caller or self.caller, ask_id, rerun_body(ask_id), expires_at)
+        return AskRerun(self.id, caller or self.caller, ask_id, rerun_body(ask_id), patience)
 
     def take_over(self, *, again: bool = False, epoch: int | None = None) -> TakeOver:
         """Returns the wish to take the task from its dead owner, and with `again` to run its turn once more."""

@@ -119,6 +119,11 @@ class TroubledJournal:
         self._check()
         await self.inner.retire(node_id)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets dead nodes."""
+        self._check()
+        await self.inner.forget_dead(agent)
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the living nodes of an agent."""
         self._check(reading=True)
@@ -129,10 +134,10 @@ class TroubledJournal:
         self._check()
         return await self.inner.declare_dead(node_id, number)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks without a living owner."""
         self._check(reading=True)
-        return await self.inner.orphans(agent, limit)
+        return await self.inner.orphans(agent, limit, after)
 
     async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
         """Returns the cancels that wait for a node."""
@@ -143,6 +148,11 @@ class TroubledJournal:
         """Returns the wishes for other attempts that wait for a node."""
         self._check(reading=True)
         return await self.inner.waiting_reruns(node_id, now)
+
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node for which messages wait."""
+        self._check(reading=True)
+        return await self.inner.waited_for(node_id)
 
     async def commit(self, group: Group) -> Receipt:
         """Writes a group, or gives the trouble that it was told to give."""

@@ -11,6 +11,9 @@ from a2a_scribe.transport.calls import Wire
 from a2a_scribe.transport.grpc import SERVICE, ContextBuilder, GrpcBinding
 from a2a_scribe.transport.listening import address, listen
 
+WAITING_CALLS = 1_000_000
+"""Calls that have come and that nobody has looked at yet: more than there will be."""
+
 
 class GrpcServer:
     """A gRPC server that knows its port before it knows its handler: the handler's card may name the port."""
@@ -27,9 +30,12 @@ class GrpcServer:
         import grpc.aio
         from grpc_health.v1.health import aio as health
 
-        # Without the first option two servers share one port, and each gets a part of the calls.
+        # Without the first option two servers share one port, and each gets a part of the calls. Without the next two,
+        # gRPC drops calls by chance, and without a reason, when a thousand wait: who may not wait is refused by us.
         options = [
             ('grpc.so_reuseport', 0),
+            ('grpc.server.max_pending_requests', WAITING_CALLS),
+            ('grpc.server.max_pending_requests_hard_limit', WAITING_CALLS),
             ('grpc.max_receive_message_length', request_bytes),
             ('grpc.max_send_message_length', -1),
         ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.types.a2a_pb2 import GetTaskRequest, Message, Part, Role, SendMessageRequest
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from a2a_scribe.cli.operator import ending
@@ -23,13 +24,15 @@ from a2a_scribe.errors import JournalUnavailableError, NodeFencedError
 from a2a_scribe.journal.port import Group, LivingNode, NodeRow
 from a2a_scribe.journal.sql.inspecting import Inspector
 from a2a_scribe.journal.sql.journal import SqlJournal
-from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, WORKING
+from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, WORKING, name_of
 from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.testing.contract.scenes import outside
 from a2a_scribe.testing.journal_driver import ALICE, EPOCH, ScriptedNode, ScriptedTask
 from tests.acceptance.operator.kit import BOB, bury, command, execute, fill, finished, on, query
+from tests.support.streaming import JSON_RPC, connected, http_client, serving
 
 DEADLINE = 60.0
+TIMED = Path(__file__).parents[1] / 'programs' / 'timed_agent.py'
 
 # list
 
@@ -330,12 +333,75 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_task_that_a_living_node_works_on_is_left_alone(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     quick(monkeypatch)
     monkeypatch.setattr(SqlJournal, 'living_nodes', lives(itertools.count(100)))
-    for action in ('cancel', 'fail'):
-        done = command('tasks', action, '--yes', url, 'working')
+    for action, more in (('cancel', ('--wait', '0.3')), ('fail', ())):
+        done = command('tasks', action, '--yes', url, 'working', *more)
         assert (done.code, done.stdout) == (1, '')
         assert 'node node works on task working' in done.stderr
     assert task_rows(url)['working'] == (WORKING, 'node', 'first turn')
     assert nodes(url) == [('node', 'alive')]
+
+
+def owner_ends(url: str, state: TaskState) -> Callable[..., Any]:
+    """The look at the nodes, before which the one that works on a task ends it, once somebody asks for that."""
+    look = SqlJournal.living_nodes
+
+    async def after_the_end(self: SqlJournal, agent: str) -> list[LivingNode]:
+        node = ScriptedNode(self, 'node')
+        node.number = 100
+        if await self.waiting_cancels(node.id, 0):
+            stored = await self.read_task('working', ALICE)
+            assert stored is not None
+            task = ScriptedTask(node, 'working')
+            task.row, task.projection = stored.row, stored.projection
+            await node.append(task.append(task.status(state, EPOCH + 60), ends_turn=True))
+        return await look(self, agent)
+
+    return after_the_end
+
+
+@pytest.mark.parametrize('state', [CANCELED, COMPLETED], ids=name_of)
+def test_a_living_node_is_asked_to_cancel_its_task(url: str, monkeypatch: pytest.MonkeyPatch, state: TaskState) -> None:
+    quick(monkeypatch)
+    monkeypatch.setattr(SqlJournal, 'living_nodes', owner_ends(url, state))
+    done = command('tasks', 'cancel', '--json', url, 'working')
+    assert 'is asked to cancel it' in done.stderr
+    if state == CANCELED:
+        assert (done.code, done.lines) == (0, [{'task': 'working', 'state': 'canceled'}])
+    else:
+        assert (done.code, done.stdout) == (1, '')
+        assert 'has ended as completed' in done.stderr
+    assert nodes(url) == [('node', 'alive')]
+    assert command('db', 'check', url).code == 0
+
+
+def test_a_silent_nodes_task_is_canceled_when_the_operator_says_so(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    arguments = ('tasks', 'cancel', url, 'working', '--lease', '0.2')
+    assert command(*arguments, answer='n\n').code == 1
+    assert task_rows(url)['working'] == (WORKING, 'node', 'first turn')
+    assert command(*arguments, answer='y\n').code == 0
+    assert task_rows(url)['working'] == (CANCELED, None, None)
+    assert nodes(url) == [('node', 'dead')]
+    assert query(url, 'SELECT count(*) FROM scribe_inbox') == [(0,)]
+
+
+@pytest.mark.anyio
+async def test_a_server_cancels_its_task_for_the_operator(sqlite_url: str) -> None:
+    """The agent is told."""
+    async with (
+        asyncio.timeout(DEADLINE),
+        http_client() as http,
+        serving(sqlite_url, program=TIMED) as server,
+        connected(JSON_RPC, server.ports[JSON_RPC], http) as client,
+    ):
+        message = Message(role=Role.ROLE_USER, message_id='m', parts=[Part(text='1 0')])
+        stream = client.send_message(SendMessageRequest(message=message))
+        task_id = (await anext(stream)).task.id
+        done = await asyncio.to_thread(command, 'tasks', 'cancel', sqlite_url, task_id)
+        assert (done.code, done.stdout) == (0, f'task {task_id} is canceled\n')
+        canceled = await client.get_task(GetTaskRequest(id=task_id))
+        assert canceled.status.state == CANCELED
+        assert 'cancel' in {artifact.artifact_id for artifact in canceled.artifacts}
 
 
 def test_a_silent_nodes_task_is_ended_when_the_operator_says_so(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,16 @@
-"""`a2a-scribe tasks cancel` and `fail`: ends a task on which no living process works.
+"""`a2a-scribe tasks cancel` and `fail`: ends a task.
 
 The command is a node of the task's agent for as long as it takes: it claims the task, or takes it from a node that is
-dead, and writes the terminal state. A node is dead if it was declared so, if its lock file is free, or if its commit
-number stands still while the command's own commits go through, for as long as the lease. Should the command itself be
-killed, the servers find it dead in the same ways.
+dead, and writes the terminal state. A node that lives is asked to cancel, as other servers ask it. A node is dead if it
+was declared so, if its lock file is free, or if its commit number stands still while the command's own commits go
+through, for as long as the lease. Should the command itself be killed, the servers find it dead in the same ways.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import typer
 
@@ -20,14 +21,24 @@ from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.cluster.lease import Lease
 from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
-from a2a_scribe.core.records import Change, Outcome, Record, TurnEnded, encode
+from a2a_scribe.core.records import CallerRecord, CancelAsked, Change, Outcome, Record, TurnEnded, encode, encode_cancel
 from a2a_scribe.core.statuses import TurnFacts, change_status
 from a2a_scribe.ids import UuidSource
-from a2a_scribe.journal.port import OPERATOR, Append, Claim, Claimed, Group, LivingNode, TakeOver, TaskRow
+from a2a_scribe.journal.port import (
+    OPERATOR,
+    Append,
+    AskCancel,
+    Claim,
+    Claimed,
+    Group,
+    LivingNode,
+    TakeOver,
+    TaskRow,
+)
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.journal.sql.inspecting import NodeInfo, TaskLook
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
-from a2a_scribe.protocol.types import Message, NodeId, TaskState
+from a2a_scribe.protocol.types import Message, NodeId, Struct, TaskState
 
 ATTEMPTS = 10
 
@@ -47,6 +58,8 @@ class Ending:
     text: str
     """What clients are told."""
     note: str
+    may_be_asked_for: bool = False
+    """Whether a process that works on the task can bring it about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,8 @@ class Manner:
     sure: bool
     """Whether nobody has to be asked."""
     as_json: bool
+    patience: float = 0.0
+    """Seconds that a living process may take to cancel the task."""
 
 
 def failure(text: str) -> Ending:
@@ -67,7 +82,15 @@ def failure(text: str) -> Ending:
 
 def cancellation(text: str) -> Ending:
     """Returns the end of a task that is not wanted any more."""
-    return Ending(CANCELED, 'canceled', text, 'ended by `a2a-scribe tasks cancel`')
+    return Ending(CANCELED, 'canceled', text, 'ended by `a2a-scribe tasks cancel`', may_be_asked_for=True)
+
+
+class Waited(Enum):
+    """How waiting for another node has ended."""
+
+    MOVED = 'the task is not that of the node any more, or the node was declared dead'
+    SILENT = 'the node does not write'
+    IN_VAIN = 'the node lives, and has not ended the task'
 
 
 class OperatorNode:
@@ -126,6 +149,32 @@ class OperatorNode:
             if lease.look([found], self.clock.monotonic(), undisturbed=True):
                 return True
             await asyncio.sleep(PAUSE)
+
+    async def ask(self, row: TaskRow, text: str, seconds: float) -> None:
+        """Has the node that works on a task cancel it, unless it finds this out too late; its agent hears `text`."""
+        asked = CancelAsked(CallerRecord(row.scope.owner, row.scope.tenant), Struct())
+        if text:
+            asked.metadata.update({'message': text})
+        group = self.group()
+        patience = int(seconds * 1_000_000)
+        group.writes.append(AskCancel(row.task_id, OPERATOR, IDS.new(), encode_cancel(asked), patience))
+        await self.site.journal.commit(group)
+
+    async def waits_for(self, row: TaskRow, owner: NodeInfo, manner: Manner) -> 'Waited':
+        """Waits until the node that was asked for it has ended the task, and watches whether it lives."""
+        lease, until = Lease(manner.lease, LONG), self.clock.monotonic() + manner.patience
+        while self.clock.monotonic() < until:
+            await self.site.journal.commit(self.group())
+            look = await self.site.inspector.look_at(row.task_id)
+            if look is None or look.row.node != row.node:
+                return Waited.MOVED
+            found = await self._living(owner.node_id, owner.agent)
+            if found is None:
+                return Waited.MOVED
+            if lease.look([found], self.clock.monotonic(), undisturbed=True):
+                return Waited.SILENT
+            await asyncio.sleep(PAUSE)
+        return Waited.IN_VAIN
 
     async def bury(self, node: NodeInfo) -> bool:
         """Declares a node dead that has not written since it was looked at; returns whether it is dead."""
@@ -187,15 +236,22 @@ async def end_task(place: Place, task_id: str, ending: Ending, manner: Manner, c
 
 
 async def _end(node: OperatorNode, look: TaskLook, ending: Ending, manner: Manner) -> int:
-    task_id = look.row.task_id
+    task_id, asked = look.row.task_id, False
     for _ in range(ATTEMPTS):
-        told = await _why_not(node, look, manner)
-        if told:
-            return complain(told, FOUND)
-        row = await node.take(look.row)
-        if row is not None:
-            await node.end(row, ending)
+        if asked and _is_over(look) and look.row.state == ending.state:
             return await _tell(node.site, task_id, as_json=manner.as_json)
+        waited = await _ask_owner(node, look, ending, manner) if ending.may_be_asked_for else None
+        if waited is Waited.IN_VAIN:
+            return complain(f'node {look.row.node} works on task {task_id}, and has not cancelled it yet', FOUND)
+        asked = asked or waited is not None
+        if waited is not Waited.MOVED:
+            told = await _why_not(node, look, manner, is_silent=waited is Waited.SILENT)
+            if told:
+                return complain(told, FOUND)
+            row = await node.take(look.row)
+            if row is not None:
+                await node.end(row, ending)
+                return await _tell(node.site, task_id, as_json=manner.as_json)
         again = await node.site.inspector.look_at(task_id)
         if again is None:
             return no_task(task_id)
@@ -207,7 +263,17 @@ def _is_over(look: TaskLook) -> bool:
     return look.row.state in TERMINAL and look.row.node is None
 
 
-async def _why_not(node: OperatorNode, look: TaskLook, manner: Manner) -> str:
+async def _ask_owner(node: OperatorNode, look: TaskLook, ending: Ending, manner: Manner) -> Waited | None:
+    """Has the node that works on a task cancel it; `None` if nobody does, or only somebody who is known to be dead."""
+    owner = look.owner
+    if _is_over(look) or owner is None or owner.state == 'dead' or node.is_gone(owner):
+        return None
+    complain(f'node {owner.node_id} works on the task, and is asked to cancel it')
+    await node.ask(look.row, ending.text, manner.patience)
+    return await node.waits_for(look.row, owner, manner)
+
+
+async def _why_not(node: OperatorNode, look: TaskLook, manner: Manner, *, is_silent: bool) -> str:
     """Returns why a task cannot be ended; empty if it can, its node then being dead."""
     if _is_over(look):
         return f'task {look.row.task_id} has ended as {state_text(look.row.state)}'
@@ -215,7 +281,7 @@ async def _why_not(node: OperatorNode, look: TaskLook, manner: Manner) -> str:
     if owner is not None and node.is_gone(owner):
         owner = await node.site.inspector.node(owner.node_id)
     elif owner is not None and owner.state != 'dead':
-        told = await _why_not_dead(node, owner, look.row.task_id, manner)
+        told = await _why_not_dead(node, owner, look.row.task_id, manner, is_silent=is_silent)
         if told:
             return told
     if owner is None or owner.state == 'dead' or await node.bury(owner):
@@ -223,13 +289,12 @@ async def _why_not(node: OperatorNode, look: TaskLook, manner: Manner) -> str:
     return f'node {owner.node_id} lives: it has just written'
 
 
-async def _why_not_dead(node: OperatorNode, owner: NodeInfo, task_id: str, manner: Manner) -> str:
+async def _why_not_dead(node: OperatorNode, owner: NodeInfo, task_id: str, manner: Manner, *, is_silent: bool) -> str:
     """Returns why a node that may live is not to be declared dead; empty if it is."""
-    complain(f'node {owner.node_id} owns the task; looking for {manner.lease:g} s whether it lives')
-    if not await node.is_silent(owner, manner.lease):
-        return (
-            f'node {owner.node_id} works on task {task_id}: cancel it as its client would (CancelTask), on that server'
-        )
+    if not is_silent:
+        complain(f'node {owner.node_id} owns the task; looking for {manner.lease:g} s whether it lives')
+        if not await node.is_silent(owner, manner.lease):
+            return f'node {owner.node_id} works on task {task_id}: `a2a-scribe tasks cancel` asks it to cancel it'
     told = (
         f'Node {owner.node_id} is silent. Declare it dead? '
         f'{owner.tasks - 1} more of its tasks wait for another node then.'

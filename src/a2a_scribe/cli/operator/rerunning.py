@@ -51,7 +51,7 @@ async def _ask(node: OperatorNode, row: TaskRow) -> bool:
     assert row.open_turn is not None
     group = node.group()
     body = encode_rerun(RerunAsked(row.open_turn, row.attempt))
-    group.writes.append(AskRerun(row.task_id, OPERATOR, IDS.new(), body, group.now + KEPT * 1_000_000))
+    group.writes.append(AskRerun(row.task_id, OPERATOR, IDS.new(), body, KEPT * 1_000_000))
     (result,) = (await node.site.journal.commit(group)).written
     return isinstance(result, Queued)
 

@@ -27,8 +27,15 @@ Lease = Annotated[
     typer.Option(metavar='SECONDS', min=0.1, help='How long a node that owns the task must be silent to be dead.'),
 ]
 
+Wait = Annotated[
+    float,
+    typer.Option(metavar='SECONDS', min=0.1, help='How long a process that works on the task may take to cancel it.'),
+]
+
 LEASE = 6.0
 """Three heartbeats, as servers have them."""
+WAIT = 20.0
+"""A little more than servers take at most, as they have it: `cancel_deadline` and `cancel_grace`."""
 
 tasks_app = group('Tasks of all owners: list, show, tail, cancel, fail, rerun, delete, prune.')
 
@@ -87,12 +94,13 @@ def tasks_cancel(
     task: Task,
     message: Said = '',
     lease: Lease = LEASE,
+    wait: Wait = WAIT,
     sure: Sure = False,
     prefix: Prefix = DEFAULT_PREFIX,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a task on which no living process works. Its agent does not hear of it."""
-    place, manner = Place(database, prefix), Manner(lease, sure, as_json)
+    """Cancel a task. The process that works on it is asked to; where none does, the agent does not hear of it."""
+    place, manner = Place(database, prefix), Manner(lease, sure, as_json, wait)
     raise typer.Exit(carry_out(place, lambda: end_task(place, task, cancellation(message), manner)))
 
 

@@ -132,6 +132,14 @@ class SqlJournal:
 
         await self._access.write(work)
 
+    async def forget_dead(self, agent: str) -> None:
+        """Forgets the dead nodes of an agent that own nothing."""
+
+        async def work(running: Running) -> None:
+            await running.change(self._statements.forget_dead, {'the_agent': agent})
+
+        await self._access.write(work)
+
     async def living_nodes(self, agent: str) -> list[LivingNode]:
         """Returns the nodes of an agent that are not dead."""
 
@@ -149,11 +157,12 @@ class SqlJournal:
 
         return await self._access.write(work)
 
-    async def orphans(self, agent: str, limit: int) -> list[TaskRow]:
+    async def orphans(self, agent: str, limit: int, after: str = '') -> list[TaskRow]:
         """Returns tasks of an agent whose owner is no living node."""
 
         async def work(running: Running) -> list[TaskRow]:
-            found = await running.rows(self._statements.orphans, {'the_agent': agent, 'the_limit': limit})
+            key = {'the_agent': agent, 'the_limit': limit, 'after': after}
+            found = await running.rows(self._statements.orphans, key)
             return [rows.task_row(row) for row in found]
 
         return await self._access.read(work)
@@ -168,10 +177,20 @@ class SqlJournal:
         return [WaitingRerun(task_id, body) for task_id, body in await self._waiting(RERUN, node_id, now)]
 
     async def _waiting(self, kind: str, node_id: NodeId, now: int) -> list[tuple[str, bytes]]:
-        key = {'the_kind': kind, 'the_node': node_id, 'the_time': now}
-
         async def work(running: Running) -> list[tuple[str, bytes]]:
-            return [(task_id, bytes(body)) for task_id, body in await running.rows(self._statements.waiting_asks, key)]
+            key = {'the_kind': kind, 'the_node': node_id}
+            found = await running.rows(self._statements.waiting_asks, key)
+            time = await running.now(now) if found else now
+            return [(task_id, bytes(body)) for task_id, body, expires_at in found if expires_at > time]
+
+        return await self._access.read(work)
+
+    async def waited_for(self, node_id: NodeId) -> list[str]:
+        """Returns the tasks of a node for which messages wait."""
+
+        async def work(running: Running) -> list[str]:
+            found = await running.rows(self._statements.waited_for, {'the_node': node_id})
+            return [task_id for (task_id,) in found]
 
         return await self._access.read(work)
 

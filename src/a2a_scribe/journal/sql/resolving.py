@@ -84,8 +84,9 @@ class GroupResolver:
 
     async def _cancel_of(self, task_id: str) -> bytes:
         """Returns the oldest cancel that waited, and waits still: who owns the task takes none away."""
+        now = await self._running.now(self._group.now)
         for _, _, kind, body, expires_at in await self._running.rows(self._statements.waiting, {'task_ids': [task_id]}):
-            if kind == CANCEL and expires_at > self._group.now:
+            if kind == CANCEL and expires_at > now:
                 return bytes(body)
         return b''
 
@@ -99,7 +100,7 @@ class GroupResolver:
                     return Stale()
                 self._owned.add(row.task_id)
                 return Claimed(row)
-            case AskCancel(cancel_id=ask_id) | AskRerun(ask_id=ask_id):
+            case AskCancel(ask_id=ask_id) | AskRerun(ask_id=ask_id):
                 return await self._asked(write.task_id, ask_id)
             case TakeOver(task_id, epoch=epoch):
                 row = await self._row(task_id)

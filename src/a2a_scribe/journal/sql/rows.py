@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from a2a_scribe.core.projection import Projection, fold, task_of_snapshot
-from a2a_scribe.core.records import CANCEL, RERUN, TURN_STARTED, VERSION, Record
+from a2a_scribe.core.records import TURN_STARTED, VERSION, Record
 from a2a_scribe.journal.port import Accept, AskCancel, AskRerun, Group, StoredTask, TaskRow
 from a2a_scribe.protocol.types import NodeId, Scope, Task, TaskPushNotificationConfig, TurnId
 
@@ -109,14 +109,9 @@ def message_values(accept: Accept, group: Group) -> dict[str, Any]:
     return _inbox_values(accept.task_id, accept.turn_id, TURN_STARTED, accept.body, group, None)
 
 
-def cancel_values(ask: AskCancel, group: Group) -> dict[str, Any]:
-    """Returns the columns of a cancel that waits."""
-    return _inbox_values(ask.task_id, ask.cancel_id, CANCEL, ask.body, group, ask.expires_at)
-
-
-def rerun_values(ask: AskRerun, group: Group) -> dict[str, Any]:
-    """Returns the columns of a wish for another attempt."""
-    return _inbox_values(ask.task_id, ask.ask_id, RERUN, ask.body, group, ask.expires_at)
+def ask_values(ask: AskCancel | AskRerun, kind: str, group: Group, expires_at: int) -> dict[str, Any]:
+    """Returns the columns of what waits and is no message."""
+    return _inbox_values(ask.task_id, ask.ask_id, kind, ask.body, group, expires_at)
 
 
 def _inbox_values(

@@ -23,6 +23,8 @@ from a2a_scribe.core.records import Record
 END_WHEN_IDLE = text("SELECT set_config('idle_in_transaction_session_timeout', :milliseconds, true)")
 """For this transaction alone: the connection is the user's."""
 
+SERVERS_TIME = text('SELECT cast(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)')
+
 PREPARED = 'a2a_scribe.prepared'
 
 Parameters = Mapping[str, Any]
@@ -54,6 +56,15 @@ class Running:
                 await self.connection.exec_driver_sql('PRAGMA journal_mode=WAL')
                 await self.connection.exec_driver_sql('PRAGMA synchronous=FULL')
                 known[PREPARED] = True
+
+    async def now(self, own: int) -> int:
+        """Returns the time on the clock that all users of the database share, in microseconds since the epoch.
+
+        That is the server's, or `own`, which the caller has read, where all of them are on one machine.
+        """
+        if self.is_sqlite:
+            return own
+        return int((await self.connection.execute(SERVERS_TIME)).scalar_one())
 
     async def begin_writing(self, deadline: float) -> None:
         """Begins a transaction that will write.

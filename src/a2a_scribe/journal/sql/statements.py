@@ -11,6 +11,7 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     Delete,
+    Exists,
     Insert,
     Select,
     Update,
@@ -56,6 +57,7 @@ class Statements:
     living_nodes: Select[Any]
     declare_dead: Update
     retire: Delete
+    forget_dead: Delete
     orphans: Select[Any]
     insert_tasks: Insert
     insert_records: Insert
@@ -71,7 +73,9 @@ class Statements:
     waiting: Select[Any]
     """The messages and cancels that wait for some tasks."""
     waiting_asks: Select[Any]
-    """The cancels that wait for a node."""
+    """What waits for a node beside messages, of one kind, and until when."""
+    waited_for: Select[Any]
+    """The tasks of a node for which messages wait."""
     count_waiting: Select[Any]
     insert_inbox: Insert
     delete_inbox_row: Delete
@@ -116,6 +120,7 @@ def statements_of(prefix: str) -> Statements:
             .order_by(inbox.c.id)
         ),
         waiting_asks=_waiting_asks(tables),
+        waited_for=_waited_for(tables),
         count_waiting=(
             select(func.count())
             .select_from(inbox)
@@ -162,9 +167,13 @@ def _of_nodes(tables: Tables) -> dict[str, Any]:
         ),
         'declare_dead': update(nodes).where(nodes.c.id.in_(silent)).values(state='dead'),
         'retire': delete(nodes).where(nodes.c.id == bindparam('node'), ~owned.exists()),
+        'forget_dead': delete(nodes).where(
+            nodes.c.agent == bindparam('the_agent'), nodes.c.state == 'dead', ~owned.exists()
+        ),
         'orphans': (
             select(*(tasks.c[name] for name in TASK_COLUMNS))
             .where(tasks.c.node.is_not(None), tasks.c.agent == bindparam('the_agent'), tasks.c.node.not_in(living))
+            .where(tasks.c.id > bindparam('after'))
             .order_by(tasks.c.id)
             .limit(bindparam('the_limit'))
         ),
@@ -191,14 +200,23 @@ def _update(tables: Tables, names: list[str]) -> Update:
 
 
 def _waiting_asks(tables: Tables) -> Select[Any]:
-    """Goes through the inbox, in which hardly anything waits, rather than through the tasks of the node."""
-    inbox, tasks = tables.inbox, tables.tasks
-    is_ours = select(tasks.c.id).where(tasks.c.id == inbox.c.task_id, tasks.c.node == bindparam('the_node')).exists()
+    inbox = tables.inbox
     return (
-        select(inbox.c.task_id, inbox.c.body)
-        .where(inbox.c.kind == bindparam('the_kind'), inbox.c.expires_at > bindparam('the_time'), is_ours)
+        select(inbox.c.task_id, inbox.c.body, inbox.c.expires_at)
+        .where(inbox.c.kind == bindparam('the_kind'), _is_of_node(tables))
         .order_by(inbox.c.id)
     )
+
+
+def _waited_for(tables: Tables) -> Select[Any]:
+    inbox = tables.inbox
+    return select(inbox.c.task_id).where(inbox.c.kind == TURN_STARTED, _is_of_node(tables)).distinct()
+
+
+def _is_of_node(tables: Tables) -> Exists:
+    """Goes through the inbox, in which hardly anything waits, rather than through the tasks of the node."""
+    tasks, inbox = tables.tasks, tables.inbox
+    return select(tasks.c.id).where(tasks.c.id == inbox.c.task_id, tasks.c.node == bindparam('the_node')).exists()
 
 
 def _read_portion(tables: Tables) -> Select[Any]:

@@ -8,7 +8,7 @@ end, so that a message of the same transaction is seen by the turn's end.
 from dataclasses import dataclass
 from operator import itemgetter
 
-from a2a_scribe.core.records import CANCEL, TURN_STARTED, Record
+from a2a_scribe.core.records import CANCEL, RERUN, TURN_STARTED, Record
 from a2a_scribe.errors import NodeFencedError
 from a2a_scribe.journal.decisions import (
     decide_accept,
@@ -150,9 +150,9 @@ class GroupWriter:
                 await self._note_claim(result)
                 return result
             case AskCancel():
-                return await self._ask(write, rows.cancel_values(write, self._group))
+                return await self._ask(write, CANCEL)
             case AskRerun():
-                return await self._ask(write, rows.rerun_values(write, self._group))
+                return await self._ask(write, RERUN)
             case TakeOver():
                 return await self._take_over(write)
             case PutConfig(caller, config):
@@ -195,9 +195,11 @@ class GroupWriter:
         await self._note_claim(result)
         return result
 
-    async def _ask(self, ask: AskCancel | AskRerun, values: dict[str, object]) -> WriteResult:
+    async def _ask(self, ask: AskCancel | AskRerun, kind: str) -> WriteResult:
         result = decide_ask(self._rows.get(ask.task_id), ask)
         if isinstance(result, Queued):
+            until = await self._running.now(self._group.now) + ask.patience
+            values = rows.ask_values(ask, kind, self._group, until)
             await self._running.change(self._statements.insert_inbox, values)
         return result
 
@@ -227,10 +229,10 @@ class GroupWriter:
     async def _look_into_inbox(self, task_ids: list[str]) -> None:
         if not task_ids:
             return
-        now = self._group.now
-        for number, task_id, kind, body, expires_at in await self._running.rows(
-            self._statements.waiting, {'task_ids': sorted(task_ids)}
-        ):
+        found = await self._running.rows(self._statements.waiting, {'task_ids': sorted(task_ids)})
+        expire = any(expires_at is not None for *_, expires_at in found)
+        now = await self._running.now(self._group.now) if expire else 0
+        for number, task_id, kind, body, expires_at in found:
             is_expired = expires_at is not None and expires_at <= now
             self._inbox.setdefault(task_id, []).append(_Waiting(number, bytes(body), kind, is_expired))
 

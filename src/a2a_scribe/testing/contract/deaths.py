@@ -3,12 +3,23 @@
 import pytest
 
 from a2a_scribe.errors import NodeFencedError
-from a2a_scribe.journal.port import Claimed, Journal, LivingNode, Missing, NextTurn, Queued, Released, Stale
+from a2a_scribe.journal.port import (
+    Claimed,
+    Journal,
+    LivingNode,
+    Missing,
+    NextTurn,
+    NodeRow,
+    Queued,
+    Released,
+    Stale,
+)
 from a2a_scribe.protocol.states import FAILED
+from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import check
 from a2a_scribe.testing.contract.scenes import OTHER_AGENT, born, bury, settle_all, write
-from a2a_scribe.testing.journal_driver import ScriptedNode, ScriptedTask
+from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, ScriptedTask
 
 
 class DeathsContract(AdapterContract):
@@ -47,8 +58,10 @@ class DeathsContract(AdapterContract):
         assert await journal.orphans('agent', 10) == []
         await bury(journal, node)
         found = await journal.orphans('agent', 10)
-        assert sorted(found, key=lambda row: row.task_id) == [task.row for task in tasks]
-        assert len(await journal.orphans('agent', 2)) == 2
+        assert found == [task.row for task in tasks]
+        assert await journal.orphans('agent', 2) == found[:2]
+        assert await journal.orphans('agent', 2, found[0].task_id) == found[1:]
+        assert await journal.orphans('agent', 2, found[-1].task_id) == []
         assert [row.task_id for row in await journal.orphans('another agent', 10)] == [theirs.id]
 
     async def test_a_task_is_taken_over_and_ended(
@@ -146,6 +159,23 @@ class DeathsContract(AdapterContract):
         assert [each.node_id for each in await journal.living_nodes('agent')] == [node.id]
         with pytest.raises(NodeFencedError):
             await other.commit()
+
+    async def test_only_dead_nodes_that_own_nothing_are_forgotten_together(
+        self, journal: Journal, node: ScriptedNode, other: ScriptedNode
+    ) -> None:
+        """One that is forgotten can be registered as if it was new; one that is known to be dead stays dead."""
+        await born(node, 'task')
+        known = [NodeRow(node.id, 'agent', 'host', EPOCH), NodeRow(NodeId('idle'), 'agent', 'host', EPOCH)]
+        known.append(NodeRow(NodeId('theirs'), 'another agent', 'host', EPOCH))
+        for row in known:
+            await journal.register(row)
+            assert await journal.declare_dead(row.node_id, node.number if row.node_id == node.id else 0)
+        await journal.forget_dead('agent')
+        assert [each.node_id for each in await journal.living_nodes('agent')] == [other.id]
+        for row in known:
+            await journal.register(row)
+        assert {each.node_id for each in await journal.living_nodes('agent')} == {other.id, 'idle'}
+        assert await journal.living_nodes('another agent') == []
 
     async def test_tasks_of_a_node_that_nobody_knows_are_orphans(
         self, journal: Journal, node: ScriptedNode, other: ScriptedNode

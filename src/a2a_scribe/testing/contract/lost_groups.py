@@ -5,6 +5,7 @@ from typing import Final
 
 from a2a_scribe.journal.port import DropConfig, Group, Write
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
+from a2a_scribe.testing.contract.asked_cancels import OVER
 from a2a_scribe.testing.contract.keys import key
 from a2a_scribe.testing.contract.scenes import born, bury, config_of, put
 from a2a_scribe.testing.journal_driver import ScriptedNode, ScriptedTask
@@ -87,7 +88,9 @@ async def lose_asked_cancel(node: ScriptedNode, other: ScriptedNode) -> Group:
 
 async def lose_cancel_due(node: ScriptedNode, other: ScriptedNode) -> Group:
     task = await born(node, 'task')
-    await other.commit(writes=[task.accept('turn 2'), task.ask_cancel('late', expires_at=1), task.ask_cancel('cancel')])
+    await other.commit(
+        writes=[task.accept('turn 2'), task.ask_cancel('late', patience=OVER), task.ask_cancel('cancel')]
+    )
     return node.group([task.end()])
 
 

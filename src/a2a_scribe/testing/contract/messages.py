@@ -35,6 +35,20 @@ class MessagesContract(AdapterContract):
         assert await write(other, task.accept('turn 3', expected=1)) == Queued()
         await check(journal, task)
 
+    async def test_the_owner_sees_which_tasks_are_waited_for(
+        self, journal: Journal, node: ScriptedNode, other: ScriptedNode
+    ) -> None:
+        task, theirs, canceled = await born(node, 'task'), await born(other, 'theirs'), await born(node, 'canceled')
+        assert await journal.waited_for(node.id) == []
+        await other.commit(writes=[task.accept('turn 2'), task.accept('turn 3'), theirs.accept('turn 4')])
+        await other.commit(writes=[canceled.ask_cancel('cancel')])
+        assert await journal.waited_for(node.id) == ['task']
+        assert await journal.waited_for(other.id) == ['theirs']
+        for last in ('turn 2', 'turn 3'):
+            result = await node.append(task.end(task.chunk(f'before {last}')))
+            task.settle(result)
+        assert await journal.waited_for(node.id) == []
+
     async def test_a_message_is_turned_away_when_too_many_wait(self, node: ScriptedNode) -> None:
         task = await born(node, 'task')
         answers = [await write(node, task.accept(f'turn {n}', limit=2)) for n in range(2, 6)]
