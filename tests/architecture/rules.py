@@ -18,6 +18,7 @@ RANKS: Mapping[str, int] = {
     'version': 0,
     'protocol': 1,
     'client': 2,
+    'webhooks': 2,
     'core': 2,
     'journal.port': 3,
     'journal': 4,
@@ -60,6 +61,7 @@ FOLDERS = frozenset(
     {
         'protocol',
         'client',
+        'webhooks',
         'core',
         'journal',
         'cluster',

@@ -62,8 +62,14 @@ def setting_rows() -> Iterator[list[str]]:
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == 'Settings')
     for field, text in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and field.value is not None:
-            default = ast.unparse(field.value)
+            default = ast.unparse(default_in(field.value))
             yield [f'`{ast.unparse(field.target)}`', f'`{default}`', str(ast.literal_eval(text.value))]
+
+
+def default_in(value: ast.expr) -> ast.expr:
+    """What a setting is if nobody says otherwise; a secret one is written as a field that is not shown."""
+    named = {each.arg: each.value for each in value.keywords} if isinstance(value, ast.Call) else {}
+    return named.get('default', value)
 
 
 def setting_table() -> str:
