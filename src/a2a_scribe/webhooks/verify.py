@@ -22,7 +22,7 @@ from typing import Any, Final
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.webhooks import names
-from a2a_scribe.webhooks.keys import ALGORITHMS, Fetch, FetchedKeys, GivenKeys, Keys, PublicKey, require_crypto
+from a2a_scribe.webhooks.keys import Fetch, FetchedKeys, GivenKeys, Keys, PublicKey, require_crypto
 from a2a_scribe.webhooks.memory import REMEMBERED_EVENTS, Memory, Sighting
 from a2a_scribe.webhooks.refusals import (
     DeliveryInHandError,
@@ -187,11 +187,7 @@ class JwtVerifier:
         """
         given = {name.lower(): value for name, value in headers.items()}
         token = given.get(names.TOKEN.lower(), '')
-        kid, algorithm = _named_key(token)
-        key = await self._keys.find(kid)
-        if key.algorithm != algorithm:
-            raise WrongSignatureError
-        claims = self._claims_of(token, key)
+        claims = self._claims_of(token, await self._keys.find(_kid_of(token)))
         digest = hashlib.sha256(body).hexdigest()
         if not hmac.compare_digest(str(claims[names.BODY_HASH]).encode(), digest.encode()):
             raise WrongSignatureError
@@ -213,6 +209,8 @@ class JwtVerifier:
             claims: dict[str, Any] = jwt.decode(
                 token,
                 key.key,
+                # That of the key, whatever the token says: with `none`, or with the public key as a secret of HMAC,
+                # everybody could sign.
                 algorithms=[key.algorithm],
                 issuer=self._issuer,
                 audience=self._audience,
@@ -230,8 +228,8 @@ class JwtVerifier:
         return claims
 
 
-def _named_key(token: str) -> tuple[str, str]:
-    """Returns the key that a token names, and the algorithm that it claims. Raises: UnsignedDeliveryError."""
+def _kid_of(token: str) -> str:
+    """Returns the id of the key that a token names. Raises: UnsignedDeliveryError: It is no token of ours."""
     import jwt
 
     if not token or len(token) > LONGEST_TOKEN:
@@ -240,10 +238,10 @@ def _named_key(token: str) -> tuple[str, str]:
         header = jwt.get_unverified_header(token)
     except (jwt.PyJWTError, ValueError, TypeError):
         raise UnsignedDeliveryError from None
-    kid, algorithm = header.get('kid'), header.get('alg')
-    if header.get('typ') != names.TOKEN_TYPE or not isinstance(kid, str) or algorithm not in ALGORITHMS.values():
+    kid = header.get('kid')
+    if header.get('typ') != names.TOKEN_TYPE or not isinstance(kid, str):
         raise UnsignedDeliveryError
-    return kid, str(algorithm)
+    return kid
 
 
 def _is_time(value: object) -> bool:
