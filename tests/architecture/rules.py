@@ -21,6 +21,7 @@ RANKS: Mapping[str, int] = {
     'webhooks': 2,
     'core': 2,
     'journal.port': 3,
+    'journal.deliveries': 3,
     'journal': 4,
     'cluster': 5,
     'engine': 6,
