@@ -7,8 +7,8 @@ import typer
 
 from a2a_scribe.cli.demo.command import show_demo
 from a2a_scribe.cli.operator.commands import db_app, doctor, nodes_app
-from a2a_scribe.cli.operator.options import group
 from a2a_scribe.cli.operator.task_commands import tasks_app
+from a2a_scribe.cli.operator.webhook_commands import webhooks_app
 from a2a_scribe.cli.running import run as run_program
 from a2a_scribe.cli.serving import serve_executor
 from a2a_scribe.cli.webhooks_keys import keys_app
@@ -24,7 +24,6 @@ app = typer.Typer(
 )
 
 
-webhooks_app = group('Webhooks: keys.')
 webhooks_app.add_typer(keys_app, name='keys')
 
 app.add_typer(db_app, name='db')
