@@ -108,11 +108,12 @@ class DefaultRequestHandler(RequestHandler):
         agent_name = agent_card.name if agent is None else agent
         resolver = owner_resolver or owner_resolver_of(task_store) or resolve_user_scope
         build_context = ContextBuilding(request_context_builder or SimpleRequestContextBuilder())
+        own_settings = engine_settings(settings, unfinished)
         self._engine = Engine(
             Agent(agent_executor, build_context, deadlines),
             journal_of(task_store, agent_name, clock),
             agent_name=agent_name,
-            settings=engine_settings(settings, unfinished),
+            settings=own_settings,
             clock=clock,
             ids=ids,
             after_crash=after_crash,
@@ -123,7 +124,13 @@ class DefaultRequestHandler(RequestHandler):
             logger.warning('The card declares push notifications, but there is no push_sender: configs are only stored')
         self._callers = Callers(agent_name, resolver)
         self._push_configs = PushConfigs(
-            self._engine, self._callers, agent_card, push_config_store, push_url_validator, ids or UuidSource()
+            self._engine,
+            self._callers,
+            agent_card,
+            push_config_store,
+            push_url_validator,
+            own_settings,
+            ids or UuidSource(),
         )
         self._messages = Messages(
             self._engine,
