@@ -102,9 +102,9 @@ class Settings:
     message_id_is_key: bool = False
     """Whether the message id is the key of a message that is sent without one."""
 
-    webhook_hmac_secrets: str | None = dataclasses.field(default=None, repr=False)
-    """Secrets that sign webhooks as Standard Webhooks do, `whsec_...`, several separated by spaces; `None` for none."""
-    webhook_signing_keys: str | None = None
+    webhook_hmac_secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    """Secrets that sign webhooks as Standard Webhooks do, `whsec_...`; each of them signs."""
+    webhook_signing_keys_file: str | None = None
     """Path of the file with the private keys that sign webhooks with a token; `None` for no tokens."""
     webhook_issuer: str = 'a2a-scribe'
     """Who signed, as the tokens of webhooks say it (`iss`)."""

@@ -133,4 +133,4 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 def test_a_secret_is_another_each_time() -> None:
     made = [command('webhooks', 'keys', 'secret').stdout for _ in range(2)]
     assert made[0] != made[1]
-    assert [len(secret.key) for secret in read_secrets(' '.join(made))] == [32, 32]
+    assert [len(secret.key) for secret in read_secrets(made)] == [32, 32]

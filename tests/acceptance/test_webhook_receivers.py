@@ -91,8 +91,8 @@ async def sender(kind: str, tmp_path: Path) -> AsyncIterator[Sender]:
     algorithm = Algorithm.EDDSA if kind == HMAC else Algorithm(kind)
     file.write_bytes(KeyRing((new_key(algorithm, now, now),)).stored())
     settings = Settings(
-        webhook_signing_keys=None if kind == HMAC else str(file),
-        webhook_hmac_secrets=SECRET if kind == HMAC else None,
+        webhook_signing_keys_file=None if kind == HMAC else str(file),
+        webhook_hmac_secrets=(SECRET,) if kind == HMAC else (),
         webhook_issuer=ISSUER,
     )
     app = create_app(Actor(), AgentCard(name='agent'), 'memory', settings=settings)
@@ -186,7 +186,7 @@ async def test_what_is_not_right_is_refused(kind: str, sender: Sender, receiver:
 
 
 def forged_hmac(sender: Sender) -> Iterator[Mapping[str, str]]:
-    yield HmacSigner(read_secrets(OTHER_SECRET)).sign(sender.outgoing())
+    yield HmacSigner(read_secrets([OTHER_SECRET])).sign(sender.outgoing())
     good = sender.signed()
     yield {**good, 'webhook-id': 'task/999'}
     yield {**good, 'webhook-timestamp': str(int(good['webhook-timestamp']) - 1)}

@@ -37,8 +37,8 @@ def outgoing(event_id: str = 'task/3', *, sent_at: int = START, body: bytes = BO
     return Outgoing('https://hook.test/a', event_id.rpartition('/')[0], event_id, attempt, sent_at, {}, body)
 
 
-def signed(one: Outgoing, secrets: str = SECRET) -> dict[str, str]:
-    return dict(HmacSigner(read_secrets(secrets)).sign(one))
+def signed(one: Outgoing, *secrets: str) -> dict[str, str]:
+    return dict(HmacSigner(read_secrets(secrets or [SECRET])).sign(one))
 
 
 def take(verifier: HmacVerifier, headers: Mapping[str, str], body: bytes = BODY) -> bool:
@@ -181,7 +181,7 @@ def test_the_same_attempt_is_taken_once() -> None:
 
 def test_a_replay_with_one_of_two_signatures_is_known_again() -> None:
     verifier, _ = new_verifier(SECRET, OTHER)
-    headers = signed(outgoing(), f'{SECRET} {OTHER}')
+    headers = signed(outgoing(), SECRET, OTHER)
     assert not take(verifier, headers)
     for signature in headers['webhook-signature'].split(' '):
         with pytest.raises(ReplayedDeliveryError):
@@ -230,11 +230,11 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_any_of_several_secrets_will_do_on_either_side() -> None:
-    both = f'{OTHER} {SECRET}'
-    assert len(signed(outgoing(), both)['webhook-signature'].split(' ')) == 2
+    both = OTHER, SECRET
+    assert len(signed(outgoing(), *both)['webhook-signature'].split(' ')) == 2
     for known in ([SECRET], [OTHER], [OTHER, SECRET]):
         verifier, _ = new_verifier(*known)
-        assert not take(verifier, signed(outgoing(), both))
+        assert not take(verifier, signed(outgoing(), *both))
     verifier, _ = new_verifier(SECRET, OTHER)
     assert not take(verifier, signed(outgoing(), OTHER))
 
@@ -255,11 +255,11 @@ def test_a_secret_of_another_form_is_refused_without_being_shown(text: str) -> N
         SharedSecret.parse(text)
     assert text.removeprefix('whsec_') in ('', *str(refused.value).split()) or text not in str(refused.value)
     with pytest.raises(SettingsError, match='webhook_hmac_secrets'):
-        signers_of(Settings(webhook_hmac_secrets=text))
+        signers_of(Settings(webhook_hmac_secrets=(text,)))
 
 
 def test_settings_do_not_show_their_secrets() -> None:
-    settings = Settings(webhook_hmac_secrets=SECRET)
+    settings = Settings(webhook_hmac_secrets=(SECRET,))
     assert SECRET not in repr(settings)
     (signer,) = signers_of(settings)
     assert SECRET not in repr(vars(signer))
@@ -272,8 +272,6 @@ def test_without_settings_nothing_signs() -> None:
 def test_no_secrets_are_no_verifier() -> None:
     with pytest.raises(SettingsError):
         HmacVerifier([])
-    with pytest.raises(SettingsError, match='no secret'):
-        signers_of(Settings(webhook_hmac_secrets='  '))
 
 
 # What it stands on

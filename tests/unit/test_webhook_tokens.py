@@ -122,6 +122,8 @@ def test_what_a_token_says() -> None:
         ('https://user:pass@Hook.test:443/a/b?x=1#y', 'https://hook.test/a/b'),
         ('http://hook.test:8080', 'http://hook.test:8080/'),
         ('https://[2001:DB8::1]/a', 'https://[2001:db8::1]/a'),
+        ('https://hook.test:99999/', ''),
+        ('https://[hook', ''),
     ],
 )
 def test_whom_a_delivery_is_for(url: str, audience: str) -> None:
@@ -326,6 +328,12 @@ async def test_known_keys_go_on_working_while_the_host_is_away(
     with pytest.raises(KeysUnavailableError):
         await take(verifier, signed(outgoing(sent_at=clock.now()), RINGS[Algorithm.ES256]))
     assert host.calls == 2
+    clock.advance(REST)
+    await take(verifier, signed(outgoing('task/4', clock.now())))
+    assert host.calls == 2, 'a host that hangs does not hold up every delivery'
+    clock.advance(webhook_keys.OLD_REST)
+    await take(verifier, signed(outgoing('task/5', clock.now())))
+    assert host.calls == 3
 
 
 async def test_a_key_that_was_withdrawn_ends(verifier: JwtVerifier, host: Host, clock: FakeClock) -> None:
@@ -470,20 +478,20 @@ def test_a_file_that_cannot_be_used_is_named_and_not_shown(text: bytes, tmp_path
     file = tmp_path / 'keys'
     file.write_bytes(text)
     with pytest.raises(SettingsError, match='keys') as refused:
-        signers_of(Settings(webhook_signing_keys=str(file)))
+        signers_of(Settings(webhook_signing_keys_file=str(file)))
     assert RING.keys[0].jwk['d'] not in str(refused.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match='No such file'):
-        key_ring_of(Settings(webhook_signing_keys=str(tmp_path / 'none')))
+        key_ring_of(Settings(webhook_signing_keys_file=str(tmp_path / 'none')))
 
 
 def test_signers_come_from_the_settings(tmp_path: Path) -> None:
     file = tmp_path / 'keys.json'
     file.write_bytes(RING.stored())
     secret = f'whsec_{base64.b64encode(bytes(32)).decode()}'
-    settings = Settings(webhook_signing_keys=str(file), webhook_hmac_secrets=secret, webhook_issuer='me')
+    settings = Settings(webhook_signing_keys_file=str(file), webhook_hmac_secrets=(secret,), webhook_issuer='me')
     headers = {name: value for signer in signers_of(settings) for name, value in signer.sign(outgoing()).items()}
     assert set(headers) == {'webhook-id', 'webhook-timestamp', 'webhook-signature', TOKEN}
     assert jwt.decode(headers[TOKEN], options={'verify_signature': False})['iss'] == 'me'
@@ -492,6 +500,6 @@ def test_signers_come_from_the_settings(tmp_path: Path) -> None:
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None if name == 'jwt' else name)
     with pytest.raises(SettingsError, match=r'a2a-scribe\[crypto\]'):
-        signing.signers_of(Settings(webhook_signing_keys=str(tmp_path / 'keys')))
+        signing.signers_of(Settings(webhook_signing_keys_file=str(tmp_path / 'keys')))
     with pytest.raises(SettingsError, match=r'a2a-scribe\[crypto\]'):
         new_verifier()

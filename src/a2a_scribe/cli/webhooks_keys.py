@@ -34,7 +34,7 @@ SECRET_BYTES = 32
 keys_app = group('What signs webhooks: new, list, rotate, secret.')
 
 
-File = Annotated[Path, typer.Argument(metavar='FILE', help='The key file, as webhook_signing_keys names it.')]
+File = Annotated[Path, typer.Argument(metavar='FILE', help='The key file, as webhook_signing_keys_file names it.')]
 SignsWith = Annotated[Algorithm | None, typer.Option(help='What the new key signs with.')]
 
 

@@ -5,7 +5,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ def signers_of(settings: Settings) -> tuple[Signer, ...]:
         SettingsError: A secret or a key cannot be used, or the extra `crypto` is not installed.
     """
     signers: list[Signer] = []
-    if settings.webhook_hmac_secrets is not None:
+    if settings.webhook_hmac_secrets:
         signers.append(HmacSigner(read_secrets(settings.webhook_hmac_secrets)))
     ring = key_ring_of(settings)
     if ring is not None:
@@ -42,21 +42,18 @@ def key_ring_of(settings: Settings) -> KeyRing | None:
     Raises:
         SettingsError: They cannot be used, or the extra `crypto` is not installed.
     """
-    if settings.webhook_signing_keys is None:
+    if settings.webhook_signing_keys_file is None:
         return None
-    require_crypto('webhook_signing_keys')
-    return read_ring(Path(settings.webhook_signing_keys))
+    require_crypto('webhook_signing_keys_file')
+    return read_ring(Path(settings.webhook_signing_keys_file))
 
 
-def read_secrets(text: str) -> list[SharedSecret]:
-    """Reads secrets that are separated by spaces. Raises: SettingsError."""
+def read_secrets(texts: Iterable[str]) -> list[SharedSecret]:
+    """Reads the secrets of the settings. Raises: SettingsError."""
     try:
-        secrets = [SharedSecret.parse(each) for each in text.split()]
+        return [SharedSecret.parse(each) for each in texts]
     except SettingsError as error:
         raise SettingsError(f'webhook_hmac_secrets: {error}') from None
-    if not secrets:
-        raise SettingsError('webhook_hmac_secrets: there is no secret in it')
-    return secrets
 
 
 class HmacSigner:

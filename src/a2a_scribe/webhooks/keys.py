@@ -30,6 +30,8 @@ REST: Final = 10.0
 """Seconds between two fetches at least, however many unknown keys are named meanwhile."""
 MAX_AGE: Final = 3600.0
 """Seconds after which keys are fetched anew although none is missing: one may have been withdrawn."""
+OLD_REST: Final = 300.0
+"""Seconds until they are tried to be fetched anew again after that has failed: each try may have a delivery wait."""
 LOCAL_HOSTS: Final = ('localhost', '127.0.0.1', '::1')
 
 Fetch = Callable[[str], Awaitable[bytes]]
@@ -159,9 +161,10 @@ class FetchedKeys:
         return key
 
     def _lacks(self, kid: str) -> bool:
-        if kid not in self._keys or self._answered_at is None:
+        if kid not in self._keys or self._answered_at is None or self._asked_at is None:
             return True
-        return self._clock.monotonic() - self._answered_at > MAX_AGE
+        now = self._clock.monotonic()
+        return now - self._answered_at > MAX_AGE and now - self._asked_at > OLD_REST
 
     def _has_rested(self) -> bool:
         return self._asked_at is None or self._clock.monotonic() - self._asked_at >= REST

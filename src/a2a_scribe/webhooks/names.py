@@ -44,9 +44,15 @@ def event_id_in(header: str) -> str:
 
 
 def audience_of(url: str) -> str:
-    """Returns whom a delivery is for: the URL without user, query and fragment, which may hold secrets."""
-    parts = urlsplit(url)
-    host = parts.hostname or ''
+    """Returns whom a delivery is for: the URL without user, query and fragment, which may hold secrets.
+
+    What is no URL is for nobody: empty.
+    """
+    try:
+        parts = urlsplit(url)
+        host, number = parts.hostname or '', parts.port
+    except ValueError:
+        return ''
     host = f'[{host}]' if ':' in host else host
-    port = '' if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else f':{parts.port}'
+    port = '' if number in (None, DEFAULT_PORTS.get(parts.scheme)) else f':{number}'
     return f'{parts.scheme}://{host}{port}{parts.path or "/"}'

@@ -4,7 +4,7 @@ from typing import Annotated, cast, get_args
 
 import typer
 
-from a2a_scribe.cli.operator import webhooks
+from a2a_scribe.cli.operator import probing, webhooks
 from a2a_scribe.cli.operator.databases import Place, carry_out
 from a2a_scribe.cli.operator.options import AsJson, Database, Prefix, group
 from a2a_scribe.journal.deliveries import DeliveryQuery, DeliveryState
@@ -18,7 +18,7 @@ OptionalConfig = Annotated[
 ]
 Agent = Annotated[str | None, typer.Option(metavar='TEXT', help='Only webhooks of tasks of this agent.')]
 
-webhooks_app = group('Webhooks: list, show, suspend, resume, replay, keys.')
+webhooks_app = group('Webhooks: list, show, suspend, resume, replay, test, keys.')
 
 
 def _state(name: str) -> DeliveryState:
@@ -105,3 +105,23 @@ def webhooks_replay(
     """Send a webhook the events of its task from a record on, again or skipping others; it is resumed if suspended."""
     place = Place(database, prefix)
     raise typer.Exit(carry_out(place, lambda: webhooks.replay(place, task, config, since, as_json=as_json)))
+
+
+@webhooks_app.command('test')
+def webhooks_test(
+    target: Annotated[str, typer.Argument(metavar='URL|DATABASE', help='What is called; or where it is to be found.')],
+    task: OptionalTask = None,
+    config: Annotated[str | None, typer.Argument(metavar='CONFIG', help='The id of one of its push configs.')] = None,
+    prefix: Prefix = DEFAULT_PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Call a URL, or the webhook DATABASE TASK CONFIG, once with a signed test event; exits with 1 unless it takes it.
+
+    Run it with the environment of the servers: what may be called, and what signs, are settings of theirs.
+    """
+    place = Place(target, prefix)
+    if task is None:
+        raise typer.Exit(carry_out(place, lambda: probing.try_url(target, as_json=as_json)))
+    if config is None:
+        raise typer.BadParameter('name one push config of the task', param_hint='CONFIG')
+    raise typer.Exit(carry_out(place, lambda: probing.try_webhook(place, task, config, as_json=as_json)))

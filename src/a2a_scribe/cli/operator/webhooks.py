@@ -48,7 +48,7 @@ async def show(place: Place, task_id: str, config_id: str | None, *, as_json: bo
             if number:
                 print()
             print_fields(_fields(each))
-    return DONE if found else _no_webhook(task_id, config_id)
+    return DONE if found else no_webhook(task_id, config_id)
 
 
 async def set_state(place: Place, task_id: str, config_id: str | None, state: DeliveryState, *, as_json: bool) -> int:
@@ -58,7 +58,7 @@ async def set_state(place: Place, task_id: str, config_id: str | None, state: De
         done = [key for key in keys if await site.journal.set_delivery(key, state)]
     for key in done:
         _tell(key, state, as_json=as_json)
-    return DONE if done else _no_webhook(task_id, config_id)
+    return DONE if done else no_webhook(task_id, config_id)
 
 
 async def resume_all(place: Place, agent: str | None, *, as_json: bool) -> int:
@@ -83,11 +83,11 @@ async def replay(place: Place, task_id: str, config_id: str, since: int, *, as_j
     async with opened(place) as site:
         found = await site.journal.read_delivery(DeliveryKey(task_id, config_id))
         if found is None:
-            return _no_webhook(task_id, config_id)
+            return no_webhook(task_id, config_id)
         if since > found.seq:
             return complain(f'the task has {count_text(found.seq, "record")}: there is nothing from {since} on', FOUND)
         if not await site.journal.set_delivery(found.key, 'active', since - 1):
-            return _no_webhook(task_id, config_id)
+            return no_webhook(task_id, config_id)
     if as_json:
         print_json({'task': task_id, 'webhook': config_id, 'state': 'active', 'from': since})
     else:
@@ -107,7 +107,8 @@ async def _webhooks_of(site: Site, task_id: str, config_id: str | None) -> list[
     return webhooks
 
 
-def _no_webhook(task_id: str, config_id: str | None) -> int:
+def no_webhook(task_id: str, config_id: str | None) -> int:
+    """Says that there is no such webhook; returns the exit code."""
     which = 'no webhook' if config_id is None else f'no webhook {config_id!r}'
     return complain(f'task {task_id!r} has {which}; one whose task has ended goes when all is delivered', FOUND)
 
@@ -129,7 +130,7 @@ def _row(delivery: Delivery) -> tuple[object, ...]:
         delivery.attempts or None,
         time_text(delivery.failing_since),
         delivery.last_error,
-        _url(delivery.config),
+        shown_url(delivery.config.url),
     )
 
 
@@ -137,7 +138,7 @@ def _values(delivery: Delivery) -> dict[str, Any]:
     return {
         'task': delivery.key.task_id,
         'webhook': delivery.key.config_id,
-        'url': _url(delivery.config),
+        'url': shown_url(delivery.config.url),
         'state': delivery.state,
         'position': delivery.position,
         'records': delivery.seq,
@@ -158,7 +159,7 @@ def _fields(delivery: Delivery) -> dict[str, object]:
     return {
         'task': f'{delivery.key.task_id} ({state_text(delivery.task_state)})',
         'webhook': delivery.key.config_id,
-        'URL': _url(delivery.config),
+        'URL': shown_url(delivery.config.url),
         'secrets': ', '.join(secrets) or 'none',
         'state': delivery.state,
         'delivered': f'{delivery.position} of {count_text(delivery.seq, "record")}',
@@ -180,10 +181,10 @@ def _secrets_of(config: TaskPushNotificationConfig) -> list[tuple[str, bool]]:
     ]
 
 
-def _url(config: TaskPushNotificationConfig) -> str:
+def shown_url(url: str) -> str:
     """Returns where a webhook is, without what may be secret in its URL."""
     try:
-        parts = urlsplit(config.url)
+        parts = urlsplit(url)
     except ValueError:
         return 'a URL that cannot be read'
     query = '…' if parts.query else ''
