@@ -43,15 +43,26 @@ class FernetBox:
             raise SettingsError("webhook_keys needs cryptography: pip install 'a2a-scribe[crypto]'") from None
         self._no_key_fits = InvalidToken
         try:
-            self._fernet = MultiFernet([Fernet(key) for key in keys])
+            every = [Fernet(key) for key in keys]
         except ValueError:
             raise SettingsError(
                 f'webhook_keys has a key of the wrong form; this makes one: {HOW_TO_MAKE_ONE}'
             ) from None
+        self._newest, self._fernet = every[0], MultiFernet(every)
 
     def seal(self, secret: bytes) -> bytes:
         """Encrypts with the newest key."""
         return MARK + self._fernet.encrypt(secret)
+
+    def renew(self, sealed: bytes) -> bytes:
+        """Seals with the newest key what is not; returns the rest as it is. Raises: SettingsError: No key fits."""
+        if sealed.startswith(MARK):
+            try:
+                self._newest.decrypt(sealed[len(MARK) :])
+            except self._no_key_fits:
+                return self.seal(self.open(sealed))
+            return sealed
+        return self.seal(sealed)
 
     def open(self, sealed: bytes) -> bytes:
         """Decrypts what any of the keys has sealed; what was stored before there were keys is returned as it is.
@@ -87,6 +98,11 @@ def seal_config(config: TaskPushNotificationConfig, box: SecretBox) -> TaskPushN
 def open_config(config: TaskPushNotificationConfig, box: SecretBox) -> TaskPushNotificationConfig:
     """Returns a copy whose token and credentials can be read. Raises: SettingsError: No key fits."""
     return _with_secrets(config, box.open)
+
+
+def renew_config(config: TaskPushNotificationConfig, box: FernetBox) -> TaskPushNotificationConfig:
+    """Returns a copy that is sealed with the newest key. Raises: SettingsError: No key fits."""
+    return _with_secrets(config, box.renew)
 
 
 def without_secrets(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
