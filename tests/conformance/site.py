@@ -4,6 +4,7 @@ A `Site` keeps those that many tests share; they start when they are first asked
 """
 
 import asyncio
+import dataclasses
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -39,6 +40,8 @@ QUICK = Settings(
     create_task_after=0.05, poll_interval=0.02, stream_keep_alive=0.05, card_max_age=60, request_bytes=1_000_000
 )
 """So that what has to be waited for comes soon."""
+IMPATIENT = dataclasses.replace(QUICK, webhook_timeout=0.3, webhook_first_pause=0.02)
+"""So that webhooks that are slow or fail are called again soon."""
 USER = 'x-user'
 """The header that says who calls, where a service looks at it."""
 REQUIRED_EXTENSION, OTHER_EXTENSION = 'urn:test:required', 'urn:test:other'
@@ -157,8 +160,8 @@ KINDS: Mapping[str, Callable[[], dict[str, Any]]] = {
     # Signs its card with the key of tests/conformance/signing.py: for the option to come.
     'signing': dict,
     'bare': lambda: {'agent_card': AgentCard(name='bare')},
-    # Its webhooks are on loopback, wait only shortly, and their secrets are to be unreadable: for settings to come.
-    'webhooks': dict,
+    # Its webhooks are on loopback, and their secrets are to be unreadable: for settings to come.
+    'webhooks': lambda: {'settings': IMPATIENT},
 }
 """The services that tests share, by what they are made with."""
 
