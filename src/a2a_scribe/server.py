@@ -33,6 +33,7 @@ from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
 from a2a_scribe.push.signing import key_ring_of
+from a2a_scribe.push.webhooks import Webhooks
 from a2a_scribe.settings import Settings, UnfinishedPolicy
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
 from a2a_scribe.transport.calls import Wire
@@ -65,6 +66,7 @@ class HandlerOptions(TypedDict, total=False):
     deadlines: DeadlinePolicy | None
     agent: str | None
     owner_resolver: OwnerResolver | None
+    webhooks: Webhooks | None
 
 
 class AppOptions(HandlerOptions, total=False):

@@ -19,6 +19,7 @@ PREFIX = 'A2A_SCRIBE_'
 UnfinishedPolicy = Literal['fail', 'keep']
 CrashPolicy = Literal['fail', 'rerun']
 FailureAnswer = Literal['raise', 'task']
+WebhookEvents = Literal['all', 'status']
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,18 @@ class Settings:
     message_id_is_key: bool = False
     """Whether the message id is the key of a message that is sent without one."""
 
+    webhook_workers: int = 64
+    """Webhooks that are called at once; those that are slow or fail have half of it at most."""
+    webhook_first_pause: float = 1.0
+    """Seconds that a webhook is left alone for at most after its first failure; each further failure doubles it."""
+    webhook_longest_pause: float = 3_600.0
+    """Seconds that a webhook is left alone for at most after many failures, or because it asked for it."""
+    webhook_give_up_after: float = 86_400.0
+    """Seconds after the first failure of an event after which its webhook is suspended."""
+    webhook_give_up_after_end: float = 259_200.0
+    """The same where the task has ended, if that is longer."""
+    webhook_events: WebhookEvents = 'all'
+    """Which events webhooks are sent that do not choose: `all`, or only changes of the `status`."""
     webhook_hmac_secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     """Secrets that sign webhooks as Standard Webhooks do, `whsec_...`; each of them signs."""
     webhook_signing_keys_file: str | None = None
@@ -149,6 +162,8 @@ class Settings:
             raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
         if self.after_crash not in ('fail', 'rerun'):
             raise SettingsError(f"after_crash must be 'fail' or 'rerun', not {self.after_crash!r}")
+        if self.webhook_events not in ('all', 'status'):
+            raise SettingsError(f"webhook_events must be 'all' or 'status', not {self.webhook_events!r}")
         if self.lease < 2 * self.heartbeat:
             raise SettingsError(f'lease must be at least two heartbeats ({2 * self.heartbeat:g}), not {self.lease!r}')
 

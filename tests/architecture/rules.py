@@ -41,7 +41,7 @@ RANKS: Mapping[str, int] = {
 HOMES: Mapping[str, Collection[str]] = {
     r'time\..+': ('clock',),
     r'datetime\.(datetime\.(now|utcnow|today)|date\.today)': ('clock',),
-    r'(random|secrets)\..+|uuid\.uuid\w+|os\.urandom': ('ids', 'client.backoff'),
+    r'(random|secrets)\..+|uuid\.uuid\w+|os\.urandom': ('ids', 'client.backoff', 'push.webhooks'),
     r'os\.(environ|environb|getenv|putenv)\b.*': ('settings', 'cli'),
 }
 """What must be an argument everywhere but in the modules that read it."""

@@ -38,6 +38,7 @@ from a2a_scribe.testing.agents import ScriptedAgent
 from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.testing.ids import CountingIds
 from a2a_scribe.testing.journals import TroubledJournal
+from tests.component.receivers import Receivers
 
 TURNS = 20_000
 """How often a test lets others run before it gives up."""
@@ -273,6 +274,7 @@ def new_site(
     journal = journal or TroubledJournal(MemoryJournal())
     memory = journal.inner
     assert isinstance(memory, MemoryJournal)
+    options.setdefault('webhooks', Receivers().options)
     handler = DefaultRequestHandler(
         agent,
         JournalTaskStore(journal, resolve_user_scope),

@@ -41,6 +41,8 @@ QUICK = Settings(
 """So that what has to be waited for comes soon."""
 WEBHOOK_KEY = 'a' * 43 + '='
 """The same in all processes of a run."""
+IMPATIENT = replace(QUICK, webhook_timeout=0.3, webhook_first_pause=0.02)
+"""So that webhooks that are slow or fail are called again soon."""
 USER = 'x-user'
 """The header that says who calls, where a service looks at it."""
 REQUIRED_EXTENSION, OTHER_EXTENSION = 'urn:test:required', 'urn:test:other'
@@ -160,7 +162,7 @@ KINDS: Mapping[str, Callable[[], dict[str, Any]]] = {
     'signing': dict,
     'bare': lambda: {'agent_card': AgentCard(name='bare')},
     # Its webhooks are on loopback, and their secrets are unreadable.
-    'webhooks': lambda: {'settings': replace(QUICK, webhook_allow=('127.0.0.1',), webhook_keys=(WEBHOOK_KEY,))},
+    'webhooks': lambda: {'settings': replace(IMPATIENT, webhook_allow=('127.0.0.1',), webhook_keys=(WEBHOOK_KEY,))},
 }
 """The services that tests share, by what they are made with."""
 

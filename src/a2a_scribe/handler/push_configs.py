@@ -138,13 +138,18 @@ class PushConfigs:
             await self._store.delete_info(stored.task_id, context, stored.id)
 
     async def put(
-        self, config: TaskPushNotificationConfig, task_id: str, caller: Caller, context: ServerCallContext
+        self,
+        config: TaskPushNotificationConfig,
+        task_id: str,
+        caller: Caller,
+        context: ServerCallContext,
+        position: int | None = None,
     ) -> TaskPushNotificationConfig:
-        """Stores a config and returns it, with its id."""
+        """Stores a config and returns it with its id; it is sent what comes after record `position`, or now."""
         complete = self._complete(config, task_id)
         if self._store is not None:
             return await self._store.set_info(task_id, complete, context) or complete
-        await self._engine.put_config(caller, seal_config(complete, self._box))
+        await self._engine.put_config(caller, seal_config(complete, self._box), position)
         return complete
 
     def _complete(self, config: TaskPushNotificationConfig, task_id: str) -> TaskPushNotificationConfig:

@@ -36,6 +36,16 @@ def signers_of(settings: Settings) -> tuple[Signer, ...]:
     return tuple(signers)
 
 
+def signer_of(settings: Settings) -> Signer | None:
+    """Returns one signer that does what all do that the settings ask for; `None` if they ask for none.
+
+    Raises:
+        SettingsError: A secret or a key cannot be used, or the extra `crypto` is not installed.
+    """
+    signers = signers_of(settings)
+    return Signers(signers) if signers else None
+
+
 def key_ring_of(settings: Settings) -> KeyRing | None:
     """Returns the keys that sign tokens, if the settings name any.
 
@@ -54,6 +64,18 @@ def read_secrets(texts: Iterable[str]) -> list[SharedSecret]:
         return [SharedSecret.parse(each) for each in texts]
     except SettingsError as error:
         raise SettingsError(f'webhook_hmac_secrets: {error}') from None
+
+
+class Signers:
+    """Signs in several ways at once."""
+
+    def __init__(self, signers: Sequence[Signer]) -> None:
+        """Takes signers that add different headers."""
+        self._signers = tuple(signers)
+
+    def sign(self, outgoing: Outgoing) -> Mapping[str, str]:
+        """Returns the headers of all."""
+        return {name: value for signer in self._signers for name, value in signer.sign(outgoing).items()}
 
 
 class HmacSigner:
