@@ -4,21 +4,21 @@ The event is of a task that does not exist, and says in its metadata that it is 
 """
 
 from dataclasses import dataclass, replace
-from urllib.parse import urldefrag
-
-import orjson
 
 from a2a_scribe.cli.operator.databases import DONE, FOUND, Place, opened
-from a2a_scribe.cli.operator.output import print_fields, print_json, time_text
+from a2a_scribe.cli.operator.output import print_fields, print_json
 from a2a_scribe.cli.operator.webhooks import no_webhook, shown_url
 from a2a_scribe.clock import SystemClock
+from a2a_scribe.core.records import Shown
 from a2a_scribe.ids import UuidSource
 from a2a_scribe.journal.deliveries import DeliveryKey
-from a2a_scribe.protocol.types import TaskPushNotificationConfig
+from a2a_scribe.protocol.states import WORKING
+from a2a_scribe.protocol.types import TaskPushNotificationConfig, TaskStatusUpdateEvent
 from a2a_scribe.push.delivery import DeliveryFailedError, Outgoing
+from a2a_scribe.push.notifications import body_of, outgoing, target_of
 from a2a_scribe.push.posting import poster_of
 from a2a_scribe.push.sealing import box_of, open_config
-from a2a_scribe.push.signing import signers_of
+from a2a_scribe.push.signing import signer_of
 from a2a_scribe.settings import Settings
 
 CLOCK = SystemClock()
@@ -51,11 +51,11 @@ async def try_url(url: str, *, as_json: bool) -> int:
 
 
 async def _try(config: TaskPushNotificationConfig, settings: Settings, *, as_json: bool) -> int:
-    outgoing = _event_for(config)
-    probe = await _call(outgoing, settings)
+    event = _event_for(config)
+    probe = await _call(event, settings)
     values = {
         'url': shown_url(config.url),
-        'event': outgoing.event_id,
+        'event': event.event_id,
         'signed': list(probe.signed),
         'status': probe.status,
         'error': probe.reason,
@@ -69,9 +69,10 @@ async def _try(config: TaskPushNotificationConfig, settings: Settings, *, as_jso
     return DONE if probe.status is not None and 200 <= probe.status < 300 else FOUND
 
 
-async def _call(outgoing: Outgoing, settings: Settings) -> Probe:
-    signatures = {name: value for signer in signers_of(settings) for name, value in signer.sign(outgoing).items()}
-    signed = replace(outgoing, headers={**outgoing.headers, **signatures})
+async def _call(event: Outgoing, settings: Settings) -> Probe:
+    signer = signer_of(settings)
+    signatures = {} if signer is None else signer.sign(event)
+    signed = replace(event, headers={**event.headers, **signatures})
     poster = poster_of(settings, CLOCK)
     started = CLOCK.monotonic()
     status = reason = None
@@ -87,17 +88,13 @@ async def _call(outgoing: Outgoing, settings: Settings) -> Probe:
 
 def _event_for(config: TaskPushNotificationConfig) -> Outgoing:
     now = CLOCK.now()
-    task_id = f'test-{UuidSource().new()}'
-    headers = {'Content-Type': 'application/a2a+json', 'X-A2A-Event-Id': f'{task_id}/1', 'X-A2A-Delivery-Attempt': '1'}
-    if config.token:
-        headers['X-A2A-Notification-Token'] = config.token
-    if config.HasField('authentication'):
-        headers['Authorization'] = f'{config.authentication.scheme} {config.authentication.credentials}'.strip()
-    update = {
-        'taskId': task_id,
-        'contextId': task_id,
-        'status': {'state': 'TASK_STATE_WORKING', 'timestamp': time_text(now)},
-        'metadata': {'test': True},
-    }
-    body = orjson.dumps({'statusUpdate': update})
-    return Outgoing(urldefrag(config.url)[0], task_id, f'{task_id}/1', 1, now, headers, body)
+    tested = TaskPushNotificationConfig()
+    tested.CopyFrom(config)
+    tested.task_id = f'test-{UuidSource().new()}'
+    update = TaskStatusUpdateEvent(task_id=tested.task_id, context_id=tested.task_id)
+    update.status.state = WORKING
+    update.status.timestamp.FromMicroseconds(now)
+    update.metadata['test'] = True
+    event = Shown(1, 'status_update', update.SerializeToString())
+    url, _ = target_of(config, 'all')
+    return outgoing(tested, url, event, body_of(event), attempt=1, sent_at=now, trace='')
