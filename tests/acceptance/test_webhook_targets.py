@@ -109,6 +109,7 @@ async def failure(poster: Poster, url: str, **headers: str) -> DeliveryFailedErr
     with pytest.raises(DeliveryFailedError) as caught:
         await poster.post(outgoing(url, headers=headers))
     assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None, 'what it was caused by may repeat a header'
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     return caught.value
 
