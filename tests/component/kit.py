@@ -180,6 +180,10 @@ class Site:
             given['configuration'] = SendMessageConfiguration(return_immediately=True)
         return await self.handler.on_message_send(new_request(text, **given), new_context(user, key=key))
 
+    async def send_as(self, context: ServerCallContext, text: str = 'go', **given: Any) -> Any:
+        """Sends a message in a context of the test's own."""
+        return await self.handler.on_message_send(new_request(text, **given), context)
+
     def begin(self, text: str = 'go', **given: Any) -> 'asyncio.Task[Any]':
         """Sends a message in the background."""
         return asyncio.create_task(self.send(text, **given))

@@ -26,6 +26,8 @@ class Receivers:
         """What calls are answered with when `replies` are used up."""
         self.gates: dict[str, asyncio.Event] = {}
         """Where calls of a URL wait for their answer."""
+        self.deaf = False
+        """For `answer` to look at."""
         self.abandoned = 0
         self.running = self.most_running = 0
         self.is_closed = False
