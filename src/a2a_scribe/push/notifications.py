@@ -37,6 +37,12 @@ def target_of(config: TaskPushNotificationConfig, default: Events) -> tuple[str,
     return url, CHOICES.get(fragment, default)
 
 
+def without_choice(url: str) -> str:
+    """Returns the URL of a config without what only says which events it wants; another fragment stays."""
+    plain, fragment = urldefrag(url)
+    return plain if fragment in CHOICES else url
+
+
 def body_of(item: Shown) -> bytes:
     """Returns an event as it is sent. Raises: UnencodableError."""
     return OPENINGS[item.kind] + transcode(item.body, EVENT_TYPES[item.kind]) + b'}'
