@@ -18,6 +18,8 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
     'uvloop': ('fast', 'the event loop is slower without it'),
     'httptools': ('fast', 'requests are parsed slower without it'),
     'grpcio': ('grpc', 'gRPC cannot be served without it'),
+    'cryptography': ('crypto', 'secrets of webhooks cannot be encrypted, and tokens not signed, without it'),
+    'pyjwt': ('crypto', 'webhooks cannot be signed with tokens without it'),
     'asyncpg': ('postgresql', 'PostgreSQL cannot be used without it'),
     'cryptography': ('crypto', 'secrets of push configs cannot be encrypted without it'),
 }
