@@ -32,11 +32,14 @@ from a2a_scribe.event_loop import run_program
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
+from a2a_scribe.push.signing import key_ring_of
+from a2a_scribe.push.webhooks import Webhooks
 from a2a_scribe.settings import Settings, UnfinishedPolicy
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
 from a2a_scribe.transport.calls import Wire
 from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
+from a2a_scribe.transport.jwks import create_jwks_routes
 from a2a_scribe.transport.listening import address, listen, reachable, serve_http
 from a2a_scribe.transport.rest import not_found
 from a2a_scribe.transport.routes import create_agent_card_routes, jsonrpc_routes, rest_routes, wire_of
@@ -63,6 +66,7 @@ class HandlerOptions(TypedDict, total=False):
     deadlines: DeadlinePolicy | None
     agent: str | None
     owner_resolver: OwnerResolver | None
+    webhooks: Webhooks | None
 
 
 class AppOptions(HandlerOptions, total=False):
@@ -142,6 +146,9 @@ def create_app(
 def _routes(wire: Wire, rpc_path: str | None, rest_prefix: str | None) -> list[BaseRoute]:
     """Returns the routes of the protocol; those of HTTP+JSON last, because theirs below tenants match nearly all."""
     routes = create_agent_card_routes(wire.card, settings=wire.settings)
+    signing_keys = key_ring_of(wire.settings)
+    if signing_keys is not None:
+        routes += create_jwks_routes(signing_keys.published())
     if rpc_path is not None:
         routes += jsonrpc_routes(wire, rpc_path)
     if rest_prefix is not None:

@@ -1,7 +1,7 @@
 """Every number and choice that an operator can change, with its default; the one reader of the environment.
 
-Seconds are floats, sizes are bytes. A limit that may be off is `None` then, `none` in the environment. A value that
-cannot work raises `SettingsError` and names the setting.
+Seconds are floats, sizes are bytes. A limit that may be off is `None` then, `none` in the environment. Lists are
+separated by commas or spaces there. A value that cannot work raises `SettingsError` and names the setting.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args, get_origin
 
 from a2a_scribe.errors import SettingsError
 
@@ -19,6 +19,7 @@ PREFIX = 'A2A_SCRIBE_'
 UnfinishedPolicy = Literal['fail', 'keep']
 CrashPolicy = Literal['fail', 'rerun']
 FailureAnswer = Literal['raise', 'task']
+WebhookEvents = Literal['all', 'status']
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +103,25 @@ class Settings:
     message_id_is_key: bool = False
     """Whether the message id is the key of a message that is sent without one."""
 
+    webhook_workers: int = 64
+    """Webhooks that are called at once; those that are slow or fail have half of it at most."""
+    webhook_first_pause: float = 1.0
+    """Seconds that a webhook is left alone for at most after its first failure; each further failure doubles it."""
+    webhook_longest_pause: float = 3_600.0
+    """Seconds that a webhook is left alone for at most after many failures, or because it asked for it."""
+    webhook_give_up_after: float = 86_400.0
+    """Seconds after the first failure of an event after which its webhook is suspended."""
+    webhook_give_up_after_end: float = 259_200.0
+    """The same where the task has ended, if that is longer."""
+    webhook_events: WebhookEvents = 'all'
+    """Which events webhooks are sent that do not choose: `all`, or only changes of the `status`."""
+    webhook_hmac_secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    """Secrets that sign webhooks as Standard Webhooks do, `whsec_...`; each of them signs."""
+    webhook_signing_keys_file: str | None = None
+    """Path of the file with the private keys that sign webhooks with a token; `None` for no tokens."""
+    webhook_issuer: str = 'a2a-scribe'
+    """Who signed, as the tokens of webhooks say it (`iss`)."""
+
     request_bytes: int = 60_000_000
     """Bytes that the body of one request may have."""
     request_values: int = 200_000
@@ -113,6 +133,23 @@ class Settings:
     card_max_age: float = 300.0
     """Seconds for which clients may keep the agent card without asking whether it has changed."""
 
+    webhook_allow: tuple[str, ...] = ()
+    """Where webhooks may be although it is not public, or has no TLS: host names, `*.suffix`, addresses, networks."""
+    webhook_http: bool = False
+    """Whether webhooks may do without TLS at any host."""
+    webhook_timeout: float = 15.0
+    """Seconds that one call of a webhook may take."""
+    webhook_ca_file: str | None = None
+    """A PEM file of certificates that receivers' certificates may be signed with, besides the usual ones."""
+    webhook_proxy: str | None = dataclasses.field(default=None, repr=False)
+    """URL of the HTTP proxy through which webhooks are called; names are then resolved there, and not screened."""
+    webhook_keys: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    """Keys that the secrets of push configs are encrypted with in the database, the newest first."""
+    webhook_keys_file: str | None = None
+    """A file of such keys, one a line, in place of `webhook_keys`; read when the server starts."""
+    webhook_redact: bool = False
+    """Whether push configs are read and listed without their secrets."""
+
     def __post_init__(self) -> None:
         """Refuses what cannot work.
 
@@ -120,18 +157,13 @@ class Settings:
             SettingsError: A number is not positive, or a choice is unknown.
         """
         for field in dataclasses.fields(self):
-            value, kind = getattr(self, field.name), _kind_of(field)
-            if value is None and _may_be_off(field):
-                continue
-            if kind is bool:
-                if not isinstance(value, bool):
-                    raise SettingsError(f'{field.name} must be True or False, not {value!r}')
-            elif kind in (int, float) and not is_positive(value):
-                raise SettingsError(f'{field.name} must be a number greater than 0, not {value!r}')
+            _check(field, getattr(self, field.name))
         if self.unfinished not in ('fail', 'keep'):
             raise SettingsError(f"unfinished must be 'fail' or 'keep', not {self.unfinished!r}")
         if self.after_crash not in ('fail', 'rerun'):
             raise SettingsError(f"after_crash must be 'fail' or 'rerun', not {self.after_crash!r}")
+        if self.webhook_events not in ('all', 'status'):
+            raise SettingsError(f"webhook_events must be 'all' or 'status', not {self.webhook_events!r}")
         if self.lease < 2 * self.heartbeat:
             raise SettingsError(f'lease must be at least two heartbeats ({2 * self.heartbeat:g}), not {self.lease!r}')
 
@@ -155,6 +187,21 @@ class Settings:
         return cls(**given)  # type: ignore[arg-type]
 
 
+def _check(field: 'dataclasses.Field[Any]', value: object) -> None:
+    """Refuses a value that is not of a setting's type, or no limit. Raises: SettingsError."""
+    kind = _kind_of(field)
+    if value is None and _may_be_off(field):
+        return
+    if kind is tuple:
+        if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
+            raise SettingsError(f'{field.name} must be a tuple of texts, not {type(value).__name__}')
+    elif kind is bool:
+        if not isinstance(value, bool):
+            raise SettingsError(f'{field.name} must be True or False, not {value!r}')
+    elif kind in (int, float) and not is_positive(value):
+        raise SettingsError(f'{field.name} must be a number greater than 0, not {value!r}')
+
+
 def is_positive(value: object) -> bool:
     """Whether a value is a number that can be a limit."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
@@ -162,6 +209,8 @@ def is_positive(value: object) -> bool:
 
 def _kind_of(field: 'dataclasses.Field[Any]') -> object:
     """Returns the type of a setting, `None` aside; choices are no type."""
+    if get_origin(field.type) is tuple:
+        return tuple
     kinds = [kind for kind in get_args(field.type) if kind is not NoneType]
     return kinds[0] if kinds else field.type
 
@@ -174,6 +223,8 @@ def _parse(variable: str, text: str, field: 'dataclasses.Field[Any]') -> object:
     kind = _kind_of(field)
     if _may_be_off(field) and text.lower() == 'none':
         return None
+    if kind is tuple:
+        return tuple(text.replace(',', ' ').split())
     if kind is bool:
         if text.lower() not in ('true', 'false'):
             raise SettingsError(f'{variable} must be true or false, not {text!r}')

@@ -18,8 +18,10 @@ RANKS: Mapping[str, int] = {
     'version': 0,
     'protocol': 1,
     'client': 2,
+    'webhooks': 2,
     'core': 2,
     'journal.port': 3,
+    'journal.deliveries': 3,
     'journal': 4,
     'cluster': 5,
     'engine': 6,
@@ -39,7 +41,7 @@ RANKS: Mapping[str, int] = {
 HOMES: Mapping[str, Collection[str]] = {
     r'time\..+': ('clock',),
     r'datetime\.(datetime\.(now|utcnow|today)|date\.today)': ('clock',),
-    r'(random|secrets)\..+|uuid\.uuid\w+|os\.urandom': ('ids', 'client.backoff'),
+    r'(random|secrets)\..+|uuid\.uuid\w+|os\.urandom': ('ids', 'client.backoff', 'push.webhooks'),
     r'os\.(environ|environb|getenv|putenv)\b.*': ('settings', 'cli'),
 }
 """What must be an argument everywhere but in the modules that read it."""
@@ -60,6 +62,7 @@ FOLDERS = frozenset(
     {
         'protocol',
         'client',
+        'webhooks',
         'core',
         'journal',
         'cluster',

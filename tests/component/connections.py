@@ -101,8 +101,8 @@ def rpc(site: Site, method: str, params: object = SENT, *, middleware: int = 0) 
 
 
 def observers(site: Site) -> int:
-    """How many cursors and commit loops wait, by their timers; lookout and mailbox have one each too."""
-    return site.clock.timers - 2
+    """How many cursors and commit loops wait, by their timers; lookout, mailbox and webhooks have one each too."""
+    return site.clock.timers - 3
 
 
 async def pass_a_second(site: Site) -> None:

@@ -38,6 +38,7 @@ from a2a_scribe.testing.agents import ScriptedAgent
 from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.testing.ids import CountingIds
 from a2a_scribe.testing.journals import TroubledJournal
+from tests.component.receivers import Receivers
 
 TURNS = 20_000
 """How often a test lets others run before it gives up."""
@@ -179,6 +180,10 @@ class Site:
             given['configuration'] = SendMessageConfiguration(return_immediately=True)
         return await self.handler.on_message_send(new_request(text, **given), new_context(user, key=key))
 
+    async def send_as(self, context: ServerCallContext, text: str = 'go', **given: Any) -> Any:
+        """Sends a message in a context of the test's own."""
+        return await self.handler.on_message_send(new_request(text, **given), context)
+
     def begin(self, text: str = 'go', **given: Any) -> 'asyncio.Task[Any]':
         """Sends a message in the background."""
         return asyncio.create_task(self.send(text, **given))
@@ -273,6 +278,7 @@ def new_site(
     journal = journal or TroubledJournal(MemoryJournal())
     memory = journal.inner
     assert isinstance(memory, MemoryJournal)
+    options.setdefault('webhooks', Receivers().options)
     handler = DefaultRequestHandler(
         agent,
         JournalTaskStore(journal, resolve_user_scope),

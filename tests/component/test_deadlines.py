@@ -102,7 +102,7 @@ async def test_without_limits_a_turn_takes_as_long_as_it_likes_and_no_timer_runs
         begun = await site.begin_task()
         await site.advance(1_000.0)
         assert (await site.get(begun.id)).status.state == WORKING
-        assert site.clock.timers <= before + 3, 'the heartbeat, the lookout and the mailbox'
+        assert site.clock.timers <= before + 4, 'the heartbeat, the lookout, the mailbox and the webhooks'
 
 
 async def test_events_put_the_silence_off_and_cost_no_timers() -> None:

@@ -571,7 +571,7 @@ async def test_a_node_that_dies_between_key_and_agent(after_crash: Any, state: A
 
 async def test_a_config_of_a_message_that_is_sent_again_is_kept_once() -> None:
     agent = ScriptedAgent([emit(status(COMPLETED))])
-    config = TaskPushNotificationConfig(id='c', url='http://hook.test')
+    config = TaskPushNotificationConfig(id='c', url='https://hook.test')
     configuration = SendMessageConfiguration(task_push_notification_config=config)
     theirs = InMemoryPushNotificationConfigStore()
     async with running(agent) as site:

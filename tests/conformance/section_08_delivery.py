@@ -10,7 +10,7 @@ from tests.conformance.kit import begun, stream, task_of
 from tests.conformance.receiver import Receiver, receiving
 from tests.conformance.section_08_push_configs import CREATE
 from tests.conformance.site import Site
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.wire import JSONRPC, Collected, Wire
 
 SECTION = Section(8, 'Push notifications: delivery')
@@ -33,7 +33,7 @@ async def watched(wire: Wire, site: Site, receiver: Receiver, script: str = SCRI
 PAYLOAD = SECTION.must('4.3.3', 'Each event is a POST of a StreamResponse in JSON, whatever binding the client uses')
 
 
-@PAYLOAD.check(later=Later.WEBHOOKS)
+@PAYLOAD.check()
 async def webhook_receives_the_events_of_the_stream(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         collected = await watched(wire, site, receiver)
@@ -47,7 +47,7 @@ async def webhook_receives_the_events_of_the_stream(wire: Wire, site: Site) -> N
             assert call.event.data == event.data
 
 
-@PAYLOAD.check(later=Later.WEBHOOKS)
+@PAYLOAD.check()
 async def webhook_of_a_created_config_receives_what_follows(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as receiver:
@@ -62,7 +62,7 @@ async def webhook_of_a_created_config_receives_what_follows(wire: Wire, site: Si
 MEDIA_TYPE = SECTION.should('4.3.3', 'Its media type is `application/a2a+json`', sdk_fails=True)
 
 
-@MEDIA_TYPE.check(on=JSONRPC, later=Later.WEBHOOKS)
+@MEDIA_TYPE.check(on=JSONRPC)
 async def notification_says_its_media_type(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         await watched(wire, site, receiver)
@@ -73,7 +73,7 @@ async def notification_says_its_media_type(wire: Wire, site: Site) -> None:
 CREDENTIALS = SECTION.must('4.3.3', 'Calls carry the `Authorization` of the config, and its token')
 
 
-@CREDENTIALS.check(later=Later.WEBHOOKS)
+@CREDENTIALS.check()
 async def notification_carries_credentials_and_token(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     for scheme in ('Bearer', 'bearer'):
@@ -87,7 +87,7 @@ async def notification_carries_credentials_and_token(wire: Wire, site: Site) -> 
             assert call.headers['x-a2a-notification-token'] == 't'
 
 
-@CREDENTIALS.check(on=JSONRPC, later=Later.WEBHOOKS)
+@CREDENTIALS.check(on=JSONRPC)
 async def notification_without_credentials_carries_none(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         await watched(wire, site, receiver)
@@ -99,7 +99,7 @@ async def notification_without_credentials_carries_none(wire: Wire, site: Site) 
 EVERY = SECTION.must('4.3.3', 'Each webhook of a task has at least one call for each event', sdk_fails=True)
 
 
-@EVERY.check(on=JSONRPC, later=Later.WEBHOOKS)
+@EVERY.check(on=JSONRPC)
 async def all_webhooks_of_a_task_receive_all_events(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as one, receiving() as other:
@@ -112,7 +112,7 @@ async def all_webhooks_of_a_task_receive_all_events(wire: Wire, site: Site) -> N
         assert each[-4:] == ['statusUpdate', 'artifactUpdate', 'artifactUpdate', 'statusUpdate']
 
 
-@EVERY.check(on=JSONRPC, later=Later.WEBHOOKS)
+@EVERY.check(on=JSONRPC)
 async def cancel_is_an_event_too(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as receiver:
@@ -124,7 +124,7 @@ async def cancel_is_an_event_too(wire: Wire, site: Site) -> None:
 RETRIES = SECTION.should('13.2', 'A call that fails is tried again, less and less often', sdk_fails=True)
 
 
-@RETRIES.check(on=JSONRPC, later=Later.WEBHOOKS)
+@RETRIES.check(on=JSONRPC)
 async def failed_call_is_tried_again(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         receiver.answers = [Response(status_code=503), Response(status_code=500)]
@@ -136,7 +136,7 @@ async def failed_call_is_tried_again(wire: Wire, site: Site) -> None:
 TIMEOUT = SECTION.should('4.3.3', 'A call that is not answered is given up after a time, and tried again')
 
 
-@TIMEOUT.check(on=JSONRPC, later=Later.WEBHOOKS)
+@TIMEOUT.check(on=JSONRPC)
 async def call_without_an_answer_is_given_up(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         receiver.gate.clear()
@@ -148,7 +148,7 @@ async def call_without_an_answer_is_given_up(wire: Wire, site: Site) -> None:
 SLOW = SECTION.ours('runtime', 'A slow webhook does not slow its task', sdk_fails=True)
 
 
-@SLOW.check(on=JSONRPC, later=Later.WEBHOOKS)
+@SLOW.check(on=JSONRPC)
 async def task_does_not_wait_for_its_webhook(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         receiver.gate.clear()
@@ -157,7 +157,7 @@ async def task_does_not_wait_for_its_webhook(wire: Wire, site: Site) -> None:
         await receiver.next()
 
 
-@SLOW.check(on=JSONRPC, later=Later.WEBHOOKS)
+@SLOW.check(on=JSONRPC)
 async def webhook_does_not_wait_for_another(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as slow, receiving() as quick:
@@ -172,7 +172,7 @@ async def webhook_does_not_wait_for_another(wire: Wire, site: Site) -> None:
 DUPLICATES = SECTION.should('T:streaming', 'Calls of a webhook are in order, and what is sent again is the same')
 
 
-@DUPLICATES.check(on=JSONRPC, later=Later.WEBHOOKS)
+@DUPLICATES.check(on=JSONRPC)
 async def notifications_are_in_order(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         await watched(wire, site, receiver, 'work chunks:30 complete')
@@ -181,7 +181,7 @@ async def notifications_are_in_order(wire: Wire, site: Site) -> None:
     assert texts == [f'{number} ' for number in range(30)]
 
 
-@DUPLICATES.check(on=JSONRPC, later=Later.WEBHOOKS)
+@DUPLICATES.check(on=JSONRPC)
 async def repeated_notification_is_the_same(wire: Wire, site: Site) -> None:
     async with receiving() as receiver:
         receiver.answers = [Response(status_code=503)]

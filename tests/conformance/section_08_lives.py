@@ -7,7 +7,7 @@ from tests.conformance.receiver import receiving
 from tests.conformance.section_08_delivery import SCRIPT, at_webhooks
 from tests.conformance.section_08_push_configs import CREATE, DELETE, configs_of
 from tests.conformance.site import KINDS, Site, soon
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.victim import killed
 from tests.conformance.wire import JSONRPC, Wire
 
@@ -16,7 +16,7 @@ SECTION = Section(8, 'Push notifications: ends and restarts')
 DURABLE = SECTION.must('4.3.3', 'No event is lost to a webhook when the server stops or crashes', sdk_fails=True)
 
 
-@DURABLE.check(on=JSONRPC, later=Later.WEBHOOKS)
+@DURABLE.check(on=JSONRPC)
 async def restart_loses_no_event(wire: Wire, site: Site) -> None:
     database = site.database()
     async with receiving() as receiver:
@@ -32,7 +32,7 @@ async def restart_loses_no_event(wire: Wire, site: Site) -> None:
     assert kinds[-4:] == ['statusUpdate', 'artifactUpdate', 'artifactUpdate', 'statusUpdate']
 
 
-@DURABLE.check(on=JSONRPC, later=Later.WEBHOOKS)
+@DURABLE.check(on=JSONRPC)
 async def crash_loses_no_event(wire: Wire, site: Site) -> None:
     database = site.database()
     async with receiving() as receiver:
@@ -47,7 +47,7 @@ async def crash_loses_no_event(wire: Wire, site: Site) -> None:
 STOPPED = SECTION.must('3.1.10', 'A webhook that was deleted is not called any more')
 
 
-@STOPPED.check(later=Later.WEBHOOKS)
+@STOPPED.check()
 async def deleted_webhook_is_not_called(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as gone, receiving() as kept:
@@ -60,7 +60,7 @@ async def deleted_webhook_is_not_called(wire: Wire, site: Site) -> None:
         assert gone.calls[-1].event.state == 'WORKING'
 
 
-@STOPPED.check(on=JSONRPC, later=Later.WEBHOOKS)
+@STOPPED.check(on=JSONRPC)
 async def deletion_stops_retries(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as gone, receiving() as kept:
@@ -81,7 +81,7 @@ async def deletion_stops_retries(wire: Wire, site: Site) -> None:
 REMOVED = SECTION.must('3.1.7', 'A config is removed once its task has ended and all is delivered', sdk_fails=True)
 
 
-@REMOVED.check(later=Later.WEBHOOKS)
+@REMOVED.check()
 async def config_of_an_ended_task_is_removed(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as receiver:

@@ -7,7 +7,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ QUICK = Settings(
     create_task_after=0.05, poll_interval=0.02, stream_keep_alive=0.05, card_max_age=60, request_bytes=1_000_000
 )
 """So that what has to be waited for comes soon."""
+WEBHOOK_KEY = 'a' * 43 + '='
+"""The same in all processes of a run."""
+IMPATIENT = replace(QUICK, webhook_timeout=0.3, webhook_first_pause=0.02)
+"""So that webhooks that are slow or fail are called again soon."""
 USER = 'x-user'
 """The header that says who calls, where a service looks at it."""
 REQUIRED_EXTENSION, OTHER_EXTENSION = 'urn:test:required', 'urn:test:other'
@@ -157,8 +161,8 @@ KINDS: Mapping[str, Callable[[], dict[str, Any]]] = {
     # Signs its card with the key of tests/conformance/signing.py: for the option to come.
     'signing': dict,
     'bare': lambda: {'agent_card': AgentCard(name='bare')},
-    # Its webhooks are on loopback, wait only shortly, and their secrets are to be unreadable: for settings to come.
-    'webhooks': dict,
+    # Its webhooks are on loopback, and their secrets are unreadable.
+    'webhooks': lambda: {'settings': replace(IMPATIENT, webhook_allow=('127.0.0.1',), webhook_keys=(WEBHOOK_KEY,))},
 }
 """The services that tests share, by what they are made with."""
 

@@ -44,6 +44,7 @@ UNVERSIONED: Mapping[Point, str] = {
     Point.AGENTS_AND_TENANTS: 'a store of a2a-sdk knows owners only',
     Point.ATOMIC: 'a store saves one task at a time',
     Point.REFUSES_KNOWN_IDS: 'saving means replacing',
+    Point.RETENTION: 'how long a store keeps tasks is its own business',
     Point.REPLACING: 'what is stored from outside goes to the store, which keeps no records',
 }
 VERSIONED: Mapping[Point, str] = {

@@ -237,10 +237,10 @@ async def test_a_refused_url_stops_the_message() -> None:
     agent, screening, configs = Echo(), Screening(), InMemoryPushNotificationConfigStore()
     async with serving(agent, push_config_store=configs, push_url_validator=screening) as handler:
         with pytest.raises(InvalidParamsError):
-            await handler.on_message_send(with_hook(request('hi'), 'http://169.254.1.1/'), call())
+            await handler.on_message_send(with_hook(request('hi'), 'https://elsewhere.test/'), call())
         assert (await handler.on_list_tasks(ListTasksRequest(), call())).total_size == 0
         await handler.on_message_send(with_hook(request('hi')), call())
-    assert screening.asked == ['http://169.254.1.1/', HOOK]
+    assert screening.asked == ['https://elsewhere.test/', HOOK]
     assert len(agent.contexts) == 1
 
 
@@ -250,7 +250,7 @@ async def test_a_refused_url_is_not_registered() -> None:
         task = await send(handler, 'hi')
         with pytest.raises(InvalidParamsError):
             await handler.on_create_task_push_notification_config(
-                TaskPushNotificationConfig(task_id=task.id, url='http://10.0.0.1/'), call()
+                TaskPushNotificationConfig(task_id=task.id, url='https://elsewhere.test/'), call()
             )
         assert await list_configs(handler, task) == []
 

@@ -57,12 +57,19 @@ def states() -> str:
     return '\n'.join(lines) + '\n' + table_of(['from \\ to', *map(short_name, columns)], rows)
 
 
+def default_of(value: ast.expr) -> ast.expr:
+    """The default of a field, which one that is not shown has as an argument of `field`."""
+    if isinstance(value, ast.Call):
+        return next(keyword.value for keyword in value.keywords if keyword.arg == 'default')
+    return value
+
+
 def setting_rows() -> Iterator[list[str]]:
     tree = ast.parse(Path(settings.__file__).read_text(encoding='utf-8'))
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == 'Settings')
     for field, text in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and field.value is not None:
-            default = ast.unparse(field.value)
+            default = ast.unparse(default_of(field.value))
             yield [f'`{ast.unparse(field.target)}`', f'`{default}`', str(ast.literal_eval(text.value))]
 
 

@@ -53,12 +53,19 @@ def test_a_limit_can_be_off() -> None:
         Settings.from_environment({'A2A_SCRIBE_HEARTBEAT': 'none'})
 
 
+def test_a_setting_can_have_several_values() -> None:
+    environment = {'A2A_SCRIBE_WEBHOOK_ALLOW': 'localhost, 10.0.0.0/8 *.internal,', 'A2A_SCRIBE_WEBHOOK_KEYS': ''}
+    assert Settings.from_environment(environment) == Settings(webhook_allow=('localhost', '10.0.0.0/8', '*.internal'))
+
+
 WRONG_TYPES: list[dict[str, Any]] = [
     {'heartbeat': 'x'},
     {'heartbeat': True},
     {'expose_errors': 1},
     {'tail_records': None},
     {'retain_failed': 'x'},
+    {'webhook_allow': 'localhost'},
+    {'webhook_allow': (1,)},
 ]
 
 

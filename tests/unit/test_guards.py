@@ -31,6 +31,7 @@ from a2a_scribe.protocol.types import (
     SendMessageRequest,
     TaskPushNotificationConfig,
 )
+from a2a_scribe.push.targets import Targets
 
 pytestmark = pytest.mark.anyio
 
@@ -138,6 +139,9 @@ BAD_CONFIGS = {
         TaskPushNotificationConfig(url=URL, authentication=AuthenticationInfo(scheme='Bearer', credentials='a\nb')),
         'credentials',
     ),
+    'a space before the token': (TaskPushNotificationConfig(url=URL, token=' t'), 'token'),
+    'an address of the inside': (TaskPushNotificationConfig(url='https://192.168.0.1/'), 'url'),
+    'no TLS': (TaskPushNotificationConfig(url='http://hooks.example'), 'url'),
     'no scheme': (
         TaskPushNotificationConfig(url=URL, authentication=AuthenticationInfo(credentials='a')),
         'scheme',
@@ -148,16 +152,24 @@ BAD_CONFIGS = {
 @pytest.mark.parametrize(('config', 'field'), BAD_CONFIGS.values(), ids=BAD_CONFIGS)
 async def test_a_bad_push_config_is_refused(config: TaskPushNotificationConfig, field: str) -> None:
     with pytest.raises(InvalidParamsError, match=field):
-        await guards.check_config('', config, None)
+        await guards.check_config('', config, Targets(), None)
 
 
 async def test_the_users_validator_has_the_last_word_on_urls() -> None:
     async def only_ours(url: str) -> bool:
         return url == URL
 
-    await guards.check_config('', TaskPushNotificationConfig(url=URL), only_ours)
+    await guards.check_config('', TaskPushNotificationConfig(url=URL), Targets(), only_ours)
     with pytest.raises(InvalidParamsError, match=r'at\.url'):
-        await guards.check_config('at.', TaskPushNotificationConfig(url='https://theirs.example'), only_ours)
+        await guards.check_config('at.', TaskPushNotificationConfig(url='https://theirs.example'), Targets(), only_ours)
+
+
+async def test_the_users_validator_cannot_let_in_what_the_guard_refuses() -> None:
+    async def anything(_: str) -> bool:
+        return True
+
+    with pytest.raises(InvalidParamsError, match=r'at\.url is at an address that is not public'):
+        await guards.check_config('at.', TaskPushNotificationConfig(url='https://10.0.0.1/'), Targets(), anything)
 
 
 SECRET = 'postgresql://user:secret@host'

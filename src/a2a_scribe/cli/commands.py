@@ -8,8 +8,10 @@ import typer
 from a2a_scribe.cli.demo.command import show_demo
 from a2a_scribe.cli.operator.commands import db_app, doctor, nodes_app
 from a2a_scribe.cli.operator.task_commands import tasks_app
+from a2a_scribe.cli.operator.webhook_commands import webhooks_app
 from a2a_scribe.cli.running import run as run_program
 from a2a_scribe.cli.serving import serve_executor
+from a2a_scribe.cli.webhooks_keys import keys_app
 from a2a_scribe.server import DEFAULT_DATABASE
 from a2a_scribe.version import __version__
 
@@ -22,9 +24,12 @@ app = typer.Typer(
 )
 
 
+webhooks_app.add_typer(keys_app, name='keys')
+
 app.add_typer(db_app, name='db')
 app.add_typer(tasks_app, name='tasks')
 app.add_typer(nodes_app, name='nodes')
+app.add_typer(webhooks_app, name='webhooks')
 app.command()(doctor)
 
 

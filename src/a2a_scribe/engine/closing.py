@@ -28,6 +28,8 @@ async def close(session: Session) -> None:
         stopped = [task for live in session.registry if (task := session.stop_turn(live)) is not None]
         await _until_done(session, stopped, grace)
         await _until_idle(session)
+    if session.delivery is not None:
+        await session.delivery.close(session.parts.settings.drain_deadline)
     await _until_done(session, session.background.errands, grace)
     session.background.cancel()
     await _until_done(session, session.background.errands, grace)

@@ -131,6 +131,11 @@ class CommitLoop:
         return not (self._dirty or self._requests or self._underway)
 
     @property
+    def written_at(self) -> float:
+        """When the loop wrote last, on the monotonic clock."""
+        return self._written_at
+
+    @property
     def is_away(self) -> bool:
         """Whether the last transaction failed because the journal is away."""
         return self._away_since is not None

@@ -71,13 +71,21 @@ class Reading:
 class Cursor:
     """Reads the durable records of one task, each once and in order."""
 
-    def __init__(self, reading: Reading, task_id: str, after: int) -> None:
-        """Starts after record `after`."""
+    def __init__(
+        self,
+        reading: Reading,
+        task_id: str,
+        after: int,
+        most_records: int = MOST_RECORDS,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
+        """Starts after record `after`, and reads so much at a time."""
         self.task_id = task_id
         self.position = after
         self.writer: Writer | None = reading.registry.writer(task_id)
         """The writer whose tail was read last; it may have been released since."""
         self._reading = reading
+        self._limits = most_records, batch_bytes
 
     async def read(self) -> list[Record]:
         """Returns the next durable records, none if there are none yet.
@@ -91,10 +99,10 @@ class Cursor:
             return []
         records = None
         if self.writer is not None and not (self.writer.released and self.position >= self.writer.durable_seq):
-            records = self.writer.durable_after(self.position, MOST_RECORDS, BATCH_BYTES)
+            records = self.writer.durable_after(self.position, *self._limits)
         if records is None:
             journal = self._reading.journal
-            records = await journal.read_records(self.task_id, self.position, MOST_RECORDS, BATCH_BYTES)
+            records = await journal.read_records(self.task_id, self.position, *self._limits)
         if records:
             self.position = records[-1].seq
         return records

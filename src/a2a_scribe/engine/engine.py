@@ -17,6 +17,7 @@ from a2a_scribe.core.records import Record, Shown
 from a2a_scribe.engine import cancels, closing, reruns, sends, takeovers
 from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.cursors import Cursor
+from a2a_scribe.engine.deliveries import Deliver
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder, Order
 from a2a_scribe.engine.session import Duties, Parts, Session
@@ -52,8 +53,9 @@ class Engine:
         clock: Clock | None = None,
         ids: IdSource | None = None,
         after_crash: AfterCrash | None = None,
+        deliver: Deliver | None = None,
     ) -> None:
-        """Makes an engine that has not started."""
+        """Makes an engine that has not started; `deliver` starts the delivery of webhooks, if there is to be one."""
         self.signals = Signals()
         self.on_turn: Callable[[str, int], None] = _ignore
         """Hears of every turn that starts here: task id, and the record before the turn's first."""
@@ -68,6 +70,7 @@ class Engine:
             signals=self.signals,
             on_turn=self._tell_of_turn,
             after_crash=after_crash,
+            deliver=deliver,
         )
         self._session: Session | None = None
         self._closed = False
@@ -197,10 +200,14 @@ class Engine:
         following = await self._parts.journal.read_records(task_id, after, limit=1, max_bytes=1)
         return bool(following) and following[0].seq == after + 1
 
-    async def put_config(self, caller: Caller, config: TaskPushNotificationConfig) -> None:
-        """Stores a push config. Raises: JournalUnavailableError."""
+    async def put_config(self, caller: Caller, config: TaskPushNotificationConfig, position: int | None = None) -> None:
+        """Stores a push config; a new one begins after `position`, or at the task's present.
+
+        Raises:
+            JournalUnavailableError: Not now.
+        """
         session = await self._ready()
-        await session.commits.write(PutConfig(caller, config))
+        await session.commits.write(PutConfig(caller, config, position))
 
     async def drop_config(self, task_id: str, config_id: str) -> None:
         """Removes a push config. Raises: JournalUnavailableError."""

@@ -27,6 +27,7 @@ from a2a_scribe.engine.contexts import RERUN, Rerun, rebuild_context
 from a2a_scribe.engine.crashes import policy_for
 from a2a_scribe.engine.cursors import Reading
 from a2a_scribe.engine.deadlines import Timekeeper
+from a2a_scribe.engine.deliveries import Deliver, Delivering, Desk
 from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.lookout import Lookout
 from a2a_scribe.engine.mailbox import Mailbox
@@ -44,12 +45,14 @@ from a2a_scribe.journal.port import (
     Append,
     AppendResult,
     CancelDue,
+    DropConfig,
     Group,
     Journal,
     Judged,
     Key,
     Known,
     NextTurn,
+    PutConfig,
     Queued,
     TaskRow,
     WaitingCancel,
@@ -83,6 +86,8 @@ class Parts:
     """Hears of every turn that starts here: task id, and the record before the turn's first."""
     after_crash: AfterCrash | None = None
     """Decides what becomes of a turn whose server died, in place of the setting."""
+    deliver: Deliver | None = None
+    """Starts the delivery of webhooks from the journal, if there is to be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,9 @@ class Session:
             parts.settings,
             partial(duties.take_over, self),
         )
-        self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name)
+        delivers = parts.deliver is not None
+        self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name, delivers=delivers)
+        self.delivery = self._start_delivery()
         self._hints = parts.journal.hints if joins else None
         self._teller = Teller(self._hints) if self._hints is not None and self._hints.needs_telling else None
         if joins:
@@ -176,13 +183,32 @@ class Session:
             services.append(Listener(self._hints, self._heard, self._wants_hints))
         if self._teller is not None:
             services.append(self._teller)
+        if self.delivery is not None:
+            services.append(self.delivery)
         return services
+
+    def _start_delivery(self) -> Delivering | None:
+        parts = self.parts
+        if parts.deliver is None:
+            return None
+        desk = Desk(
+            parts.agent_name,
+            self.commits,
+            self.reading,
+            parts.clock,
+            parts.settings,
+            self.background,
+        )
+        return parts.deliver(desk)
 
     def _wants_hints(self) -> bool:
         return self.lookout.has_others and self.is_owner()
 
     def _heard(self, task_ids: Iterable[str] | None) -> None:
         """Others may have written to some tasks: wakes those who follow them, and looks for cancels of ours."""
+        task_ids = None if task_ids is None else tuple(task_ids)
+        if self.delivery is not None:
+            self.delivery.heard(task_ids)
         is_ours = task_ids is None
         for task_id in self.hub.observed if task_ids is None else task_ids:
             if self.registry.get(task_id) is None:
@@ -406,6 +432,8 @@ class Session:
         self.registry.forget(writer)
         if self.registry.get(writer.task_id) is None:
             self._waiting.pop(writer.task_id, None)
+            if self.delivery is not None:
+                self.delivery.left(writer.task_id)
 
     # -- what the commit loop reports
 
@@ -467,10 +495,13 @@ class Session:
                 turn.task.cancel()
 
     def on_durable(self, group: Group) -> None:
-        """Tells other processes, if there are any."""
+        """Tells who delivers webhooks, and other processes, if there are any."""
+        if self.delivery is not None:
+            self.delivery.note(group)
         if self._teller is not None and self.lookout.has_others:
             self._teller.tell(append.row.task_id for append in group.appends)
-            self._teller.tell(write.task_id for write in group.writes if isinstance(write, Judged))
+            self._teller.tell(write.task_id for write in group.writes if isinstance(write, Judged | DropConfig))
+            self._teller.tell(write.config.task_id for write in group.writes if isinstance(write, PutConfig))
 
     def on_journal_back(self) -> None:
         """Closes the turns that were given up while the journal was away."""
@@ -483,6 +514,8 @@ class Session:
     def break_all(self, error: Exception) -> None:
         """Gives up all tasks, also those that are to be recovered, and tells all who wait for them."""
         self.recovery.give_up(error)
+        if self.delivery is not None:
+            self.delivery.give_up()
         for live in self.registry:
             self._break(live.writer, live.turn, error)
             if live.turn is not None:
@@ -491,8 +524,9 @@ class Session:
         self.hub.ring_all()
 
     def is_owner(self) -> bool:
-        """Whether this node owns or follows tasks."""
-        return len(self.registry) > 0 or self.hub.observers > 0
+        """Whether this node owns or follows tasks, or delivers webhooks."""
+        delivers = self.delivery is not None and self.delivery.holds
+        return len(self.registry) > 0 or self.hub.observers > 0 or delivers
 
     def is_watching(self) -> bool:
         """Whether another node owns tasks."""

@@ -4,7 +4,6 @@ Each raises the error of the specification and names the field; a request that p
 """
 
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import (
@@ -28,6 +27,8 @@ from a2a_scribe.protocol.types import (
     SendMessageRequest,
     TaskPushNotificationConfig,
 )
+from a2a_scribe.push.notifications import without_choice
+from a2a_scribe.push.targets import TargetRefusedError, Targets
 
 LAST_SECOND = 253_402_300_799
 """The end of the year 9999, the last moment of a protobuf timestamp."""
@@ -160,8 +161,10 @@ def _covers(mode: str, media_type: str) -> bool:
     return offered in (wanted, '*/*', '*') or (name in ('', '*') and wanted.partition('/')[0] == kind)
 
 
-async def check_config(path: str, config: TaskPushNotificationConfig, validator: UrlValidator | None) -> None:
-    """Refuses a push config, which stands at `path` of its request, that cannot be delivered to.
+async def check_config(
+    path: str, config: TaskPushNotificationConfig, targets: Targets, validator: UrlValidator | None
+) -> None:
+    """Refuses a push config, which stands at `path` of its request, that cannot or may not be delivered to.
 
     Raises:
         InvalidParamsError: Names the field.
@@ -179,17 +182,13 @@ async def check_config(path: str, config: TaskPushNotificationConfig, validator:
     ):
         if has_unusable_characters(value):
             raise InvalidFieldError(f'{path}{field}', 'must not have control characters')
+        if value != value.strip():
+            raise InvalidFieldError(f'{path}{field}', 'must not begin or end with spaces')
     if config.HasField('authentication') and not authentication.scheme:
         raise InvalidFieldError(f'{path}authentication.scheme', 'is empty')
-    if not _is_http_url(config.url):
-        raise InvalidFieldError(f'{path}url', 'is not an http or https URL')
+    try:
+        targets.check(without_choice(config.url))
+    except TargetRefusedError as refused:
+        raise InvalidFieldError(f'{path}url', refused.reason) from None
     if validator is not None and not await validator(config.url):
         raise InvalidFieldError(f'{path}url', 'is not accepted by the server')
-
-
-def _is_http_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ('http', 'https') and bool(parts.hostname)
-    except ValueError:
-        return False

@@ -33,7 +33,7 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOperationError
 
-from a2a_scribe.clock import Clock
+from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import for_list, limit_history
 from a2a_scribe.engine.deadlines import DeadlinePolicy
@@ -49,7 +49,11 @@ from a2a_scribe.handler.push_configs import PushConfigs
 from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.opening import journal_of, owner_resolver_of
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE
+from a2a_scribe.push.desk import Desk
+from a2a_scribe.push.dispatcher import Dispatcher
+from a2a_scribe.push.metrics import DeliveryCounters
 from a2a_scribe.push.sender_feed import SenderFeed
+from a2a_scribe.push.webhooks import Webhooks, webhooks_of
 from a2a_scribe.settings import FailureAnswer, Settings, UnfinishedPolicy
 
 logger = logging.getLogger(__name__)
@@ -83,6 +87,7 @@ class DefaultRequestHandler(RequestHandler):
         agent: str | None = None,
         owner_resolver: OwnerResolver | None = None,
         settings: Settings | None = None,
+        webhooks: Webhooks | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
@@ -93,6 +98,7 @@ class DefaultRequestHandler(RequestHandler):
         `after_crash` decides for each turn whose server died whether its task fails or its message is executed again;
         `deadlines` chooses how long a turn may take, by its request context, where it shall not be as the settings say;
         `agent` is the name that separates the tasks of several agents in one database, by default the card's;
+        `webhooks` says with what webhooks are delivered, where neither `push_sender` nor `push_config_store` is given;
         `clock` and `ids` are where time and new ids come from, for tests.
 
         Raises:
@@ -107,23 +113,35 @@ class DefaultRequestHandler(RequestHandler):
         self._agent_card = agent_card
         agent_name = agent_card.name if agent is None else agent
         resolver = owner_resolver or owner_resolver_of(task_store) or resolve_user_scope
+        own_settings = engine_settings(settings, unfinished)
+        self._webhooks = webhooks or webhooks_of(own_settings, clock or SystemClock())
+        self._delivery_counters = DeliveryCounters()
+        has_own_push = push_sender is not None or push_config_store is not None
+        delivers = agent_card.capabilities.push_notifications and not has_own_push
         build_context = ContextBuilding(request_context_builder or SimpleRequestContextBuilder())
         self._engine = Engine(
             Agent(agent_executor, build_context, deadlines),
             journal_of(task_store, agent_name, clock),
             agent_name=agent_name,
-            settings=engine_settings(settings, unfinished),
+            settings=own_settings,
             clock=clock,
             ids=ids,
             after_crash=after_crash,
+            deliver=self._deliver if delivers else None,
         )
         if push_sender is not None:
             self._engine.on_turn = SenderFeed(push_sender, self._engine.open_cursor, self._engine.spawn).follow
-        elif agent_card.capabilities.push_notifications:
-            logger.warning('The card declares push notifications, but there is no push_sender: configs are only stored')
+        elif agent_card.capabilities.push_notifications and not delivers:
+            logger.warning('There is a push_config_store, but no push_sender: push configs are only stored')
         self._callers = Callers(agent_name, resolver)
         self._push_configs = PushConfigs(
-            self._engine, self._callers, agent_card, push_config_store, push_url_validator, ids or UuidSource()
+            self._engine,
+            self._callers,
+            agent_card,
+            push_config_store,
+            push_url_validator,
+            own_settings,
+            ids or UuidSource(),
         )
         self._messages = Messages(
             self._engine,
@@ -144,6 +162,14 @@ class DefaultRequestHandler(RequestHandler):
     def engine(self) -> Engine:
         """The engine that does the work: its signals, and how many tasks are live."""
         return self._engine
+
+    @property
+    def delivery_counters(self) -> DeliveryCounters:
+        """What the delivery of webhooks has come to in this process."""
+        return self._delivery_counters
+
+    def _deliver(self, desk: Desk) -> Dispatcher:
+        return Dispatcher(desk, self._webhooks, self._delivery_counters)
 
     async def start(self) -> None:
         """Makes the handler ready now rather than at the first call; for an ASGI lifespan.

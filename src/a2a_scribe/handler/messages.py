@@ -173,7 +173,7 @@ class Messages:
             return await self._send_first(order, inline, context)
         observer = await self._engine.send(order)
         if inline is not None and not observer.is_repeat:
-            await self._push_configs.put(inline, request.message.task_id, caller, context)
+            await self._push_configs.put(inline, request.message.task_id, caller, context, stored.row.seq)
         return observer
 
     async def _send_first(

@@ -1,6 +1,7 @@
 """Push configs: checked, stored with the task, read back (A2A 1.0, sections 3.1.7 to 3.1.10 and 4.3).
 
-They lie in the journal, or in a user's own `PushNotificationConfigStore`.
+They lie in the journal, where their secrets are sealed if there are keys, or in a user's own
+`PushNotificationConfigStore`.
 """
 
 from a2a.server.context import ServerCallContext
@@ -22,6 +23,9 @@ from a2a_scribe.journal.port import Caller
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.paging import MAX_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.types import SendMessageRequest, TaskPushNotificationConfig
+from a2a_scribe.push.sealing import box_of, open_config, seal_config, without_secrets
+from a2a_scribe.push.targets import targets_of
+from a2a_scribe.settings import Settings
 
 Configs = tuple[TaskPushNotificationConfig, ...]
 INLINE = 'configuration.taskPushNotificationConfig.'
@@ -39,14 +43,18 @@ class PushConfigs:
         card: AgentCard,
         store: PushNotificationConfigStore | None,
         validator: guards.UrlValidator | None,
+        settings: Settings,
         ids: IdSource,
     ) -> None:
-        """Takes a user's store, if there is one."""
+        """Takes a user's store, if there is one. Raises: SettingsError."""
         self._engine = engine
         self._callers = callers
         self._card = card
         self._store = store
         self._validator = validator
+        self._targets = targets_of(settings)
+        self._box = box_of(settings)
+        self._redacts = settings.webhook_redact
         self._ids = ids
 
     async def create(
@@ -55,7 +63,7 @@ class PushConfigs:
         """Stores a config for a task (section 3.1.7); one without an id is given one."""
         guards.check_push(self._card)
         guards.check_required(params)
-        await guards.check_config('', params, self._validator)
+        await guards.check_config('', params, self._targets, self._validator)
         caller = await self._see_task(params, params.task_id, context)
         return await self.put(params, params.task_id, caller, context)
 
@@ -68,7 +76,7 @@ class PushConfigs:
         await self._see_task(params, params.task_id, context)
         for config in await self._all(params.task_id, context):
             if config.id == params.id:
-                return config
+                return self._shown(config)
         raise TaskNotFoundError
 
     async def list(
@@ -85,7 +93,7 @@ class PushConfigs:
         rest = [config for config in configs if position is None or config.id > position.task_id]
         page = rest[: params.page_size or MAX_PAGE_SIZE]
         token = encode_token(PagePosition(0, page[-1].id)) if len(page) < len(rest) else ''
-        return ListTaskPushNotificationConfigsResponse(configs=page, next_page_token=token)
+        return ListTaskPushNotificationConfigsResponse(configs=map(self._shown, page), next_page_token=token)
 
     async def delete(self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext) -> None:
         """Removes a config; harmless when there is none (section 3.1.10)."""
@@ -105,12 +113,14 @@ class PushConfigs:
         guards.check_push(self._card)
         if config.task_id and config.task_id != params.message.task_id:
             raise InvalidFieldError(f'{INLINE}taskId', 'is not that of the message')
-        await guards.check_config(INLINE, config, self._validator)
+        await guards.check_config(INLINE, config, self._targets, self._validator)
         return config
 
     def for_journal(self, inline: TaskPushNotificationConfig | None, task_id: str) -> Configs:
         """Returns what the journal has to store together with a new task."""
-        return () if inline is None or self._store is not None else (self._complete(inline, task_id),)
+        if inline is None or self._store is not None:
+            return ()
+        return (seal_config(self._complete(inline, task_id), self._box),)
 
     async def store_elsewhere(
         self, inline: TaskPushNotificationConfig | None, task_id: str, context: ServerCallContext
@@ -128,13 +138,18 @@ class PushConfigs:
             await self._store.delete_info(stored.task_id, context, stored.id)
 
     async def put(
-        self, config: TaskPushNotificationConfig, task_id: str, caller: Caller, context: ServerCallContext
+        self,
+        config: TaskPushNotificationConfig,
+        task_id: str,
+        caller: Caller,
+        context: ServerCallContext,
+        position: int | None = None,
     ) -> TaskPushNotificationConfig:
-        """Stores a config and returns it as it is stored."""
+        """Stores a config and returns it with its id; it is sent what comes after record `position`, or now."""
         complete = self._complete(config, task_id)
         if self._store is not None:
             return await self._store.set_info(task_id, complete, context) or complete
-        await self._engine.put_config(caller, complete)
+        await self._engine.put_config(caller, seal_config(complete, self._box), position)
         return complete
 
     def _complete(self, config: TaskPushNotificationConfig, task_id: str) -> TaskPushNotificationConfig:
@@ -143,6 +158,10 @@ class PushConfigs:
         complete.task_id = task_id
         complete.id = complete.id or self._ids.new()
         return complete
+
+    def _shown(self, config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+        """Returns a stored config as clients see it. Raises: SettingsError: It was sealed with a key that is gone."""
+        return without_secrets(config) if self._redacts else open_config(config, self._box)
 
     async def _all(self, task_id: str, context: ServerCallContext) -> AllConfigs:
         if self._store is not None:

@@ -28,6 +28,7 @@ from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import VERSION, Record, TaskReplaced, encode, within
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
+from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DeliveryState, DueDeliveries
 from a2a_scribe.journal.memory import MemoryJournal, records_after
 from a2a_scribe.journal.port import (
     Append,
@@ -84,7 +85,7 @@ class ForeignJournal:
         self._is_versioned = isinstance(store, VersionedTaskStore)
         self._store = store if isinstance(store, VersionedTaskStore) else LegacyTaskStoreAdapter(store)
         self._name = type(store).__name__
-        self._memory = MemoryJournal()
+        self._memory = MemoryJournal(self._kept_row)
         self._versions: dict[str, TaskVersion] = {}
         self._digests: dict[str, int] = {}
         """Of each live task as it was saved last."""
@@ -287,6 +288,11 @@ class ForeignJournal:
         self._kept_bytes -= 0 if kept is None else kept.size
         return kept
 
+    def _kept_row(self, task_id: str) -> TaskRow | None:
+        """Returns the row of a task that has left memory not long ago."""
+        kept = self._kept.get(task_id)
+        return None if kept is None else kept.row
+
     def _release_unless_owned(self, task_id: str) -> None:
         row = self._memory.row(task_id)
         if row is not None and row.node is None:
@@ -337,6 +343,28 @@ class ForeignJournal:
     async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
         """Returns a task's push configs, which live in memory."""
         return await self._memory.read_configs(task_id)
+
+    # -- webhooks, whose configs live in memory: they are delivered while the process lives
+
+    async def due_deliveries(self, due: DueDeliveries) -> list[DeliveryKey]:
+        """Returns configs that are due and that no living node holds."""
+        return await self._memory.due_deliveries(due)
+
+    async def held_deliveries(self, node_id: NodeId) -> set[DeliveryKey]:
+        """Returns the configs that a node holds."""
+        return await self._memory.held_deliveries(node_id)
+
+    async def list_deliveries(self, query: DeliveryQuery) -> list[Delivery]:
+        """Returns configs in the order of their keys."""
+        return await self._memory.list_deliveries(query)
+
+    async def read_delivery(self, key: DeliveryKey) -> Delivery | None:
+        """Returns one config."""
+        return await self._memory.read_delivery(key)
+
+    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+        """Suspends or resumes a config."""
+        return await self._memory.set_delivery(key, state, position)
 
     # -- storing and deleting from outside
 

@@ -5,7 +5,7 @@ method awaits, so each is atomic on its loop.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from a2a_scribe.core.projection import Projection, fold
@@ -21,7 +21,16 @@ from a2a_scribe.journal.decisions import (
     refusal_to_replace,
     starting_record,
 )
+from a2a_scribe.journal.deliveries import (
+    Delivery,
+    DeliveryKey,
+    DeliveryQuery,
+    DeliveryState,
+    DueDeliveries,
+    KeepDeliveries,
+)
 from a2a_scribe.journal.keys import MemoryKeys
+from a2a_scribe.journal.memory_deliveries import MemoryDeliveries
 from a2a_scribe.journal.port import (
     Accept,
     Append,
@@ -80,13 +89,15 @@ class MemoryJournal:
     lock_directory = None
     hints = None
 
-    def __init__(self) -> None:
-        """Makes an empty journal."""
+    def __init__(self, find_row: Callable[[str], TaskRow | None] | None = None) -> None:
+        """Makes an empty journal; `find_row` knows of tasks that have left it, whose push configs are still here."""
         self._rows: dict[str, TaskRow] = {}
         self._records: dict[str, list[Record]] = {}
         self._snapshots: dict[str, tuple[int, bytes]] = {}
         self._inbox: defaultdict[str, list[_Waiting]] = defaultdict(list)
-        self._configs: defaultdict[str, dict[str, TaskPushNotificationConfig]] = defaultdict(dict)
+        self._deliveries = MemoryDeliveries(
+            lambda task_id: self._rows.get(task_id) or (find_row and find_row(task_id)), self._lives
+        )
         self._keys = MemoryKeys()
         self._nodes: dict[NodeId, NodeRow] = {}
         self._dead: set[NodeId] = set()
@@ -105,7 +116,7 @@ class MemoryJournal:
 
     async def retire(self, node_id: NodeId) -> None:
         """Forgets a node that owns nothing."""
-        if not self._owns(node_id):
+        if not any(row.node == node_id for row in self._rows.values()):
             self._nodes.pop(node_id, None)
             self._receipts.pop(node_id, None)
             self._dead.discard(node_id)
@@ -146,7 +157,7 @@ class MemoryJournal:
         return sorted(wanted, key=lambda row: row.task_id)[:limit]
 
     def _owns(self, node_id: NodeId) -> bool:
-        return any(row.node == node_id for row in self._rows.values())
+        return any(row.node == node_id for row in self._rows.values()) or bool(self._deliveries.held(node_id))
 
     def _lives(self, node_id: NodeId) -> bool:
         return node_id in self._nodes and node_id not in self._dead
@@ -217,7 +228,7 @@ class MemoryJournal:
         if append.snapshot is not None:
             self._snapshots[task_id] = (append.row.seq, append.snapshot)
         for config in append.configs:
-            self._configs[task_id][config.id] = _copy(config)
+            self._deliveries.put(config, append.row.scope, 0)
         if append.row.state in TERMINAL:
             self._inbox.pop(task_id, None)
         if not append.ends_turn:
@@ -254,10 +265,12 @@ class MemoryJournal:
                 return result
             case TakeOver():
                 return self._take_over(write, group)
-            case PutConfig(_, config):
-                self._configs[config.task_id][config.id] = _copy(config)
+            case PutConfig(caller, config, position):
+                self._deliveries.put(config, caller.scope, position)
             case DropConfig(task_id, config_id):
-                self._configs[task_id].pop(config_id, None)
+                self._deliveries.drop(DeliveryKey(task_id, config_id))
+            case KeepDeliveries():
+                return self._deliveries.keep(write, group.node)
         return Done()
 
     def _accept(self, accept: Accept, group: Group) -> WriteResult:
@@ -315,7 +328,7 @@ class MemoryJournal:
 
     def forget_belongings(self, task_id: str) -> None:
         """Drops a task's push configs, and frees its keys."""
-        self._configs.pop(task_id, None)
+        self._deliveries.forget(task_id)
         self._keys.forget(task_id)
 
     async def has_task(self, task_id: str, caller: Caller) -> bool:
@@ -346,7 +359,27 @@ class MemoryJournal:
 
     async def read_configs(self, task_id: str) -> list[TaskPushNotificationConfig]:
         """Returns a task's push configs in the order of their ids."""
-        return [_copy(config) for _, config in sorted(self._configs.get(task_id, {}).items())]
+        return self._deliveries.configs(task_id)
+
+    async def due_deliveries(self, due: DueDeliveries) -> list[DeliveryKey]:
+        """Returns configs that are due and that no living node holds."""
+        return self._deliveries.due(due)
+
+    async def held_deliveries(self, node_id: NodeId) -> set[DeliveryKey]:
+        """Returns the configs that a node holds."""
+        return self._deliveries.held(node_id)
+
+    async def list_deliveries(self, query: DeliveryQuery) -> list[Delivery]:
+        """Returns configs in the order of their keys."""
+        return self._deliveries.listed(query)
+
+    async def read_delivery(self, key: DeliveryKey) -> Delivery | None:
+        """Returns one config."""
+        return self._deliveries.read(key)
+
+    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+        """Suspends or resumes a config."""
+        return self._deliveries.set(key, state, position)
 
     async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
         """Stores a whole task from outside a turn."""
@@ -382,6 +415,8 @@ class MemoryJournal:
     async def delete_ended(self, ended: Ended) -> list[str]:
         """Deletes all of the tasks that ended long ago."""
         found = [row.task_id for row in self._rows.values() if _has_ended(row, ended)]
+        if ended.delivers:
+            found = [task_id for task_id in found if not self._deliveries.wait(task_id)]
         for task_id in found:
             self.forget(task_id)
             self.forget_belongings(task_id)
@@ -435,9 +470,3 @@ def _has_ended(row: TaskRow, ended: Ended) -> bool:
 
 def _order(row: TaskRow) -> PagePosition:
     return PagePosition(row.status_time, row.task_id)
-
-
-def _copy(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
-    copy = TaskPushNotificationConfig()
-    copy.CopyFrom(config)
-    return copy

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import Record
+from a2a_scribe.journal.deliveries import Deliveries, KeepDeliveries, Kept
 from a2a_scribe.protocol.types import (
     ListTasksRequest,
     NodeId,
@@ -196,10 +197,12 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class PutConfig:
-    """A push config, made or replaced."""
+    """A push config, made or replaced; one that is replaced goes on where it was."""
 
     caller: Caller
     config: TaskPushNotificationConfig
+    position: int | None = None
+    """The record after which a new one begins; `None` for the task's last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,7 @@ class DropConfig:
 
 Judged = Accept | Claim | AskCancel | AskRerun | TakeOver
 """Writes that depend on how their task stands."""
-Write = Judged | PutConfig | DropConfig
+Write = Judged | PutConfig | DropConfig | KeepDeliveries
 
 
 @dataclass(slots=True)
@@ -275,7 +278,7 @@ class Known:
     digest: bytes
 
 
-WriteResult = Claimed | Queued | Refused | Full | Stale | Missing | Known | Done
+WriteResult = Claimed | Queued | Refused | Full | Stale | Missing | Known | Done | Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +353,7 @@ class LivingNode:
     number: int
     """Of its newest group: it moves as long as the node lives and owns tasks."""
     owns: bool
-    """Whether tasks are its own."""
+    """Whether tasks are its own, or push configs that it delivers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +375,8 @@ class Ended:
     """They ended before this moment, in microseconds since the epoch."""
     agent: str | None = None
     """Whose they are; `None` for those of all agents."""
+    delivers: bool = True
+    """Whether webhooks of theirs are delivered from the journal, so that those who wait for an event keep the task."""
 
 
 Heard = Callable[[Iterable[str] | None], None]
@@ -398,7 +403,7 @@ class Hints(Protocol):
         """Tells the others that tasks were written to. Raises: JournalUnavailableError."""
 
 
-class Journal(Protocol):
+class Journal(Deliveries, Protocol):
     """Durable storage of tasks."""
 
     @property

@@ -21,6 +21,7 @@ from a2a_scribe.testing.contract.configs import ConfigsContract
 from a2a_scribe.testing.contract.content import ContentContract
 from a2a_scribe.testing.contract.copies import CopiesContract
 from a2a_scribe.testing.contract.deaths import DeathsContract
+from a2a_scribe.testing.contract.deliveries import DeliveriesContract, UndeliveredContract
 from a2a_scribe.testing.contract.fence import FenceContract
 from a2a_scribe.testing.contract.isolation import IsolationContract
 from a2a_scribe.testing.contract.keys import KeysContract
@@ -50,6 +51,8 @@ class JournalContract(
     LostAnswersContract,
     AtomicityContract,
     ConfigsContract,
+    DeliveriesContract,
+    UndeliveredContract,
     StoringContract,
     IsolationContract,
     CopiesContract,

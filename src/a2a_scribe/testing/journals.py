@@ -6,6 +6,7 @@ from pathlib import Path
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
+from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DeliveryState, DueDeliveries
 from a2a_scribe.journal.port import (
     Caller,
     Ended,
@@ -197,6 +198,31 @@ class TroubledJournal:
         """Returns a task's push configs."""
         self._check(reading=True)
         return await self.inner.read_configs(task_id)
+
+    async def due_deliveries(self, due: DueDeliveries) -> list[DeliveryKey]:
+        """Returns configs that are due."""
+        self._check(reading=True)
+        return await self.inner.due_deliveries(due)
+
+    async def held_deliveries(self, node_id: NodeId) -> set[DeliveryKey]:
+        """Returns the configs that a node holds."""
+        self._check(reading=True)
+        return await self.inner.held_deliveries(node_id)
+
+    async def list_deliveries(self, query: DeliveryQuery) -> list[Delivery]:
+        """Returns configs in the order of their keys."""
+        self._check(reading=True)
+        return await self.inner.list_deliveries(query)
+
+    async def read_delivery(self, key: DeliveryKey) -> Delivery | None:
+        """Returns one config."""
+        self._check(reading=True)
+        return await self.inner.read_delivery(key)
+
+    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+        """Suspends or resumes a config."""
+        self._check()
+        return await self.inner.set_delivery(key, state, position)
 
     async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
         """Stores a whole task from outside a turn."""

@@ -103,6 +103,19 @@ def test_a_wrong_setting_is_a_failure(sqlite_url: str, monkeypatch: pytest.Monke
     assert 'A2A_SCRIBE_HEARTBEAT' in done.stdout
 
 
+@pytest.mark.parametrize(
+    ('setting', 'value'), [('KEYS', 'short'), ('KEYS_FILE', '/missing'), ('ALLOW', '*'), ('CA_FILE', '/missing')]
+)
+def test_a_wrong_setting_of_webhooks_is_a_failure(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, setting: str, value: str
+) -> None:
+    on(sqlite_url, fill)
+    monkeypatch.setenv(f'A2A_SCRIBE_WEBHOOK_{setting}', value)
+    done = command('doctor', sqlite_url)
+    assert done.code == 1
+    assert f'webhook_{setting.lower()}' in done.stdout
+
+
 def test_a_server_that_does_not_answer_is_a_failure(sqlite_url: str) -> None:
     on(sqlite_url, fill)
     code, found = doctor(sqlite_url, '--url', 'http://127.0.0.1:1')

@@ -8,9 +8,10 @@ from a2a_scribe.cli.operator import db, nodes
 from a2a_scribe.cli.operator.databases import Place, carry_out
 from a2a_scribe.cli.operator.doctor.command import examine
 from a2a_scribe.cli.operator.options import AsJson, Database, Prefix, group
+from a2a_scribe.cli.operator.sealing import reseal
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
 
-db_app = group('The database: check, status, upgrade.')
+db_app = group('The database: check, status, upgrade, reseal.')
 nodes_app = group('The nodes: the processes that write, or wrote.')
 
 
@@ -33,6 +34,13 @@ def db_upgrade(database: Database, prefix: Prefix = DEFAULT_PREFIX) -> None:
     """Bring the schema up to date, or make it."""
     place = Place(database, prefix)
     raise typer.Exit(carry_out(place, lambda: db.upgrade(place)))
+
+
+@db_app.command('reseal')
+def db_reseal(database: Database, prefix: Prefix = DEFAULT_PREFIX, as_json: AsJson = False) -> None:
+    """Encrypt the secrets of push configs with the newest key of the environment; exits with 1 if no key opens one."""
+    place = Place(database, prefix)
+    raise typer.Exit(carry_out(place, lambda: reseal(place, as_json=as_json)))
 
 
 @nodes_app.command('list')

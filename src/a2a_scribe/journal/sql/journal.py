@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.core.records import CANCEL, RERUN, Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
+from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DeliveryState, DueDeliveries
 from a2a_scribe.journal.port import (
     Caller,
     Ended,
@@ -27,6 +28,7 @@ from a2a_scribe.journal.port import (
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.deliveries import DeliveryTable
 from a2a_scribe.journal.sql.dialects import lock_directory
 from a2a_scribe.journal.sql.hints import hints_of
 from a2a_scribe.journal.sql.keys import delete_expired
@@ -198,10 +200,10 @@ class SqlJournal:
         """Writes a group in one transaction."""
 
         async def work(running: Running) -> Receipt:
-            return await GroupWriter(running, self._statements, group).run()
+            return await GroupWriter(running, self._statements, self._deliveries(running), group).run()
 
         async def resolve(running: Running) -> Receipt:
-            return await GroupResolver(running, self._statements, group).run()
+            return await GroupResolver(running, self._statements, self._deliveries(running), group).run()
 
         try:
             return await self._access.write(work)
@@ -282,6 +284,29 @@ class SqlJournal:
             return [rows.config_of(body) for (body,) in found]
 
         return await self._access.read(work)
+
+    def _deliveries(self, running: Running) -> DeliveryTable:
+        return DeliveryTable(running, self._prefix)
+
+    async def due_deliveries(self, due: DueDeliveries) -> list[DeliveryKey]:
+        """Returns configs that are due and that no living node holds."""
+        return await self._access.read(lambda running: self._deliveries(running).due(due))
+
+    async def held_deliveries(self, node_id: NodeId) -> set[DeliveryKey]:
+        """Returns the configs that a node holds."""
+        return await self._access.read(lambda running: self._deliveries(running).held(node_id))
+
+    async def list_deliveries(self, query: DeliveryQuery) -> list[Delivery]:
+        """Returns configs in the order of their keys."""
+        return await self._access.read(lambda running: self._deliveries(running).listed(query))
+
+    async def read_delivery(self, key: DeliveryKey) -> Delivery | None:
+        """Returns one config."""
+        return await self._access.read(lambda running: self._deliveries(running).read(key))
+
+    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+        """Suspends or resumes a config."""
+        return await self._access.write(lambda running: self._deliveries(running).set(key, state, position))
 
     async def replace_task(self, task: Task, caller: Caller, now: int) -> None:
         """Stores a whole task from outside a turn: claim, one record, release, in one transaction."""

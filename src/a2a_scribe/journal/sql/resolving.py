@@ -4,6 +4,7 @@ The group is this node's newest, and nobody else moves a task that the node owns
 """
 
 from a2a_scribe.core.records import CANCEL, TURN_STARTED, decode_turn_started
+from a2a_scribe.journal.deliveries import KeepDeliveries
 from a2a_scribe.journal.port import (
     Accept,
     Append,
@@ -29,6 +30,7 @@ from a2a_scribe.journal.port import (
     WriteResult,
 )
 from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.deliveries import DeliveryTable
 from a2a_scribe.journal.sql.keys import KeyTable
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
@@ -40,10 +42,11 @@ LOOK_AHEAD = 10_000
 class GroupResolver:
     """Finds out what became of one group."""
 
-    def __init__(self, running: Running, statements: Statements, group: Group) -> None:
+    def __init__(self, running: Running, statements: Statements, deliveries: DeliveryTable, group: Group) -> None:
         """Reads on a connection."""
         self._running = running
         self._statements = statements
+        self._deliveries = deliveries
         self._group = group
         self._keys = KeyTable(running, statements.keys)
         self._owned = {append.row.task_id for append in group.appends}
@@ -108,6 +111,8 @@ class GroupResolver:
                     return Stale()
                 self._owned.add(row.task_id)
                 return Claimed(row)
+            case KeepDeliveries():
+                return await self._deliveries.resolve(write, self._group.node)
             case _:
                 return Done()
 

@@ -135,7 +135,7 @@ def config_values(config: TaskPushNotificationConfig, scope: Scope, position: in
         'config_id': config.id,
         'owner': scope.owner,
         'tenant': scope.tenant,
-        'body': VERSION + config.SerializeToString(),
+        'body': config_body(config),
         'position': position,
         'attempts': 0,
         'next_attempt_at': None,
@@ -144,6 +144,11 @@ def config_values(config: TaskPushNotificationConfig, scope: Scope, position: in
         'last_error': None,
         'node': None,
     }
+
+
+def config_body(config: TaskPushNotificationConfig) -> bytes:
+    """Returns the column of a push config."""
+    return VERSION + config.SerializeToString()
 
 
 def config_of(body: bytes) -> TaskPushNotificationConfig:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -147,10 +148,12 @@ def statements_of(prefix: str) -> Statements:
 
 
 def _of_nodes(tables: Tables) -> dict[str, Any]:
-    nodes, tasks = tables.nodes, tables.tasks
+    nodes, tasks, configs = tables.nodes, tables.tasks, tables.push_configs
     number: BindParameter[Any] = bindparam('number')
     alive = nodes.c.state == 'alive'
     owned = select(tasks.c.id).where(tasks.c.node == nodes.c.id)
+    held = select(configs.c.task_id).where(configs.c.node == nodes.c.id)
+    has_work = or_(owned.exists(), held.exists())
     living = select(nodes.c.id).where(alive)
     silent = living.where(nodes.c.id == bindparam('node'), nodes.c.commit_no == number)
     silent = silent.with_for_update(skip_locked=True)
@@ -162,7 +165,7 @@ def _of_nodes(tables: Tables) -> dict[str, Any]:
         ),
         'node_state': select(nodes.c.state, nodes.c.commit_no).where(nodes.c.id == bindparam('node')),
         'insert_node': insert(nodes),
-        'living_nodes': select(nodes.c.id, nodes.c.commit_no, owned.exists()).where(
+        'living_nodes': select(nodes.c.id, nodes.c.commit_no, has_work).where(
             nodes.c.agent == bindparam('the_agent'), alive
         ),
         'declare_dead': update(nodes).where(nodes.c.id.in_(silent)).values(state='dead'),
@@ -239,10 +242,10 @@ def _read_portion(tables: Tables) -> Select[Any]:
 
 
 def _put_config(statement: sqlite.Insert | postgresql.Insert) -> Insert:
-    """Makes or replaces a config, which then has delivered nothing yet."""
-    key = {'task_id', 'config_id'}
+    """Makes or replaces a config; one that is replaced goes on where it was, and whoever holds it loses it."""
+    key = {'task_id', 'config_id', 'position'}
     changed = {column.name: column for column in statement.excluded if column.name not in key}
-    return statement.on_conflict_do_update(index_elements=sorted(key), set_=changed)
+    return statement.on_conflict_do_update(index_elements=['config_id', 'task_id'], set_=changed)
 
 
 def _delete_task(tables: Tables) -> tuple[Delete, ...]:

@@ -131,8 +131,9 @@ def _inbox(metadata: MetaData, prefix: str) -> Table:
 
 
 def _push_configs(metadata: MetaData, prefix: str) -> Table:
+    name = f'{prefix}push_configs'
     return Table(
-        f'{prefix}push_configs',
+        name,
         metadata,
         Column('task_id', key_type(), primary_key=True),
         Column('config_id', key_type(), primary_key=True),
@@ -146,6 +147,12 @@ def _push_configs(metadata: MetaData, prefix: str) -> Table:
         Column('state', String(16), nullable=False),
         Column('last_error', note_type()),
         Column('node', key_type()),
+        Index(
+            f'{name}_by_node',
+            'node',
+            sqlite_where=text('node IS NOT NULL'),
+            postgresql_where=text('node IS NOT NULL'),
+        ),
     )
 
 

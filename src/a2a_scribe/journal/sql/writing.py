@@ -19,6 +19,7 @@ from a2a_scribe.journal.decisions import (
     keep_for_cancel,
     starting_record,
 )
+from a2a_scribe.journal.deliveries import KeepDeliveries
 from a2a_scribe.journal.port import (
     Accept,
     Append,
@@ -47,6 +48,7 @@ from a2a_scribe.journal.port import (
     without_owner,
 )
 from a2a_scribe.journal.sql import rows
+from a2a_scribe.journal.sql.deliveries import DeliveryTable
 from a2a_scribe.journal.sql.keys import KeyTable
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
@@ -80,10 +82,11 @@ class _Waiting:
 class GroupWriter:
     """Writes one group."""
 
-    def __init__(self, running: Running, statements: Statements, group: Group) -> None:
+    def __init__(self, running: Running, statements: Statements, deliveries: DeliveryTable, group: Group) -> None:
         """Works on a connection inside a writing transaction."""
         self._running = running
         self._statements = statements
+        self._deliveries = deliveries
         self._group = group
         self._rows: dict[str, TaskRow] = {}
         self._records: list[Record] = []
@@ -155,14 +158,20 @@ class GroupWriter:
                 return await self._ask(write, RERUN)
             case TakeOver():
                 return await self._take_over(write)
-            case PutConfig(caller, config):
-                await self._put_config(rows.config_values(config, caller.scope, 0))
+            case PutConfig():
+                await self._put_config(write)
             case DropConfig(task_id, config_id):
                 await self._drop_config(task_id, config_id)
+            case KeepDeliveries():
+                return await self._deliveries.keep(write, self._group.node)
         return Done()
 
-    async def _put_config(self, values: dict[str, object]) -> None:
-        statements = self._statements
+    async def _put_config(self, put: PutConfig) -> None:
+        statements, position = self._statements, put.position
+        if position is None:
+            found = await self._running.rows(statements.read_row, {'the_id': put.config.task_id})
+            position = rows.task_row(found[0]).seq if found else 0
+        values = rows.config_values(put.config, put.caller.scope, position)
         one = statements.put_config_in_sqlite if self._running.is_sqlite else statements.put_config_in_postgresql
         await self._running.change(one, values)
 

@@ -20,6 +20,7 @@ class Point(enum.Enum):
     ATOMIC = 'a group that fails leaves nothing'
     LISTS = 'lists follow A2A 1.0, section 3.1.4, in every detail'
     REFUSES_KNOWN_IDS = 'a task cannot be born under the id of another'
+    RETENTION = 'tasks that ended long ago are deleted when asked'
     REPLACING = 'storing a whole task from outside makes a record of it'
 
 

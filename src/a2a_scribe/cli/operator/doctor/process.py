@@ -5,7 +5,10 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 
 from a2a_scribe.cli.operator.doctor.findings import Finding, fail, ok, warn
+from a2a_scribe.clock import SystemClock
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.push.posting import poster_of
+from a2a_scribe.push.sealing import box_of
 from a2a_scribe.settings import PREFIX, Settings
 from a2a_scribe.version import __version__
 
@@ -15,6 +18,8 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
     'uvloop': ('fast', 'the event loop is slower without it'),
     'httptools': ('fast', 'requests are parsed slower without it'),
     'grpcio': ('grpc', 'gRPC cannot be served without it'),
+    'cryptography': ('crypto', 'secrets of webhooks cannot be encrypted, and tokens not signed, without it'),
+    'pyjwt': ('crypto', 'webhooks cannot be signed with tokens without it'),
     'asyncpg': ('postgresql', 'PostgreSQL cannot be used without it'),
 }
 """By package: the extra that brings it, and what it is for."""
@@ -62,7 +67,9 @@ def _version(name: str) -> str | None:
 
 def _check_settings(environment: Mapping[str, str]) -> Finding:
     try:
-        Settings.from_environment(environment)
+        settings = Settings.from_environment(environment)
+        box_of(settings)
+        poster_of(settings, SystemClock())
     except SettingsError as error:
         return fail('settings', str(error), 'correct or unset the variable; servers with this environment do not start')
     given = sorted(name for name in environment if name.startswith(PREFIX))

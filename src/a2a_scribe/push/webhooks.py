@@ -1,0 +1,55 @@
+"""How webhooks are delivered: the one place where what carries, signs and opens them is put together."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from a2a_scribe.clock import Clock
+from a2a_scribe.protocol.types import TaskPushNotificationConfig
+from a2a_scribe.push.delivery import Poster, Signer
+from a2a_scribe.push.plain import PlainPoster
+from a2a_scribe.push.posting import poster_of
+from a2a_scribe.push.sealing import box_of, open_config
+from a2a_scribe.push.signing import signer_of
+from a2a_scribe.settings import Settings
+
+MakePoster = Callable[[Settings], Poster]
+OpenConfig = Callable[[TaskPushNotificationConfig], TaskPushNotificationConfig]
+
+
+def plain_poster(settings: Settings) -> Poster:
+    """Returns a poster that calls whatever it is told to."""
+    return PlainPoster(settings.webhook_timeout)
+
+
+def as_stored(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+    """Returns a config as it is."""
+    return config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhooks:
+    """What a handler delivers webhooks with."""
+
+    make_poster: MakePoster = plain_poster
+    """Makes what carries events, once for each event loop."""
+    signer: Signer | None = None
+    """Adds headers to each attempt."""
+    open_config: OpenConfig = as_stored
+    """Returns a config with its secrets readable, for one attempt."""
+    chance: Callable[[], float] = field(default=random.random)
+    """Where numbers from 0 to 1 come from."""
+
+
+def webhooks_of(settings: Settings, clock: Clock) -> Webhooks:
+    """Returns how webhooks are delivered as the settings say.
+
+    Raises:
+        SettingsError: A key, a secret or a list of hosts cannot be used.
+    """
+    box = box_of(settings)
+    return Webhooks(
+        make_poster=lambda given: poster_of(given, clock),
+        signer=signer_of(settings),
+        open_config=lambda config: open_config(config, box),
+    )
