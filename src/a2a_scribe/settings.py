@@ -116,7 +116,7 @@ class Settings:
     webhook_give_up_after_end: float = 259_200.0
     """The same where the task has ended, if that is longer."""
     webhook_events: WebhookEvents = 'all'
-    """Which events webhooks are sent that do not choose: `all`, or only changes of the `status`."""
+    """Which events webhooks are sent: `all`, or only changes of the `status`."""
 
     request_bytes: int = 60_000_000
     """Bytes that the body of one request may have."""

@@ -83,7 +83,7 @@ class Courier:
         clock = self._desk.clock
         config = self._webhooks.open_config(pump.config)
         attempt, began = pump.attempts + 1, clock.monotonic()
-        sent = outgoing(config, pump.url, event, body, attempt=attempt, sent_at=clock.now(), trace=pump.trace)
+        sent = outgoing(config, event, body, attempt=attempt, sent_at=clock.now(), trace=pump.trace)
         answer, error = await self._post(sent)
         seconds = clock.monotonic() - began
         verdict = _verdict(answer, error)

@@ -54,7 +54,7 @@ class Dispatcher:
         self._webhooks = webhooks
         self._counters = counters
         counters.age_of_oldest = self._age_of_oldest
-        self._poster = webhooks.make_poster(desk.settings)
+        self._poster = webhooks.make_poster(desk.settings, desk.clock)
         self._courier = Courier(desk, webhooks, self._poster, counters)
         self._lanes = Lanes(desk.settings.webhook_workers)
         self._pumps: dict[DeliveryKey, Pump] = {}
@@ -250,7 +250,8 @@ class Dispatcher:
         self._drop(key)
         if delivery.state != 'active':
             return
-        pump = Pump(delivery, self._settings.webhook_events)
+        choose = self._webhooks.events_of
+        pump = Pump(delivery, self._settings.webhook_events if choose is None else choose(delivery.config))
         self._pumps[key] = pump
         self._of_task.setdefault(key.task_id, {})[key] = pump
         self._counters.held = len(self._pumps)

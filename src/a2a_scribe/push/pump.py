@@ -12,7 +12,7 @@ from enum import Enum
 from a2a_scribe.clock import Timer
 from a2a_scribe.core.records import ARTIFACT, SHOWN, TURN_STARTED, Record, Shown, decode_turn_started, shown
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryOutcome
-from a2a_scribe.push.notifications import Events, target_of
+from a2a_scribe.settings import WebhookEvents
 
 
 class Phase(Enum):
@@ -61,15 +61,14 @@ class Pump:
         'timer',
         'trace',
         'unstored',
-        'url',
         'waiting_since',
     )
 
-    def __init__(self, delivery: Delivery, events: Events) -> None:
-        """Goes on where the config is; `events` is what it gets if it does not choose."""
+    def __init__(self, delivery: Delivery, events: WebhookEvents) -> None:
+        """Goes on where the config is; `events` are those that it is sent."""
         self.key: DeliveryKey = delivery.key
         self.config = delivery.config
-        self.url, self.events = target_of(delivery.config, events)
+        self.events = events
         self.stored = self.position = delivery.position
         self.attempts = delivery.attempts
         self.next_attempt_at = delivery.next_attempt_at

@@ -4,16 +4,19 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from a2a_scribe.clock import Clock
 from a2a_scribe.protocol.types import TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Poster, Signer
 from a2a_scribe.push.plain import PlainPoster
-from a2a_scribe.settings import Settings
+from a2a_scribe.settings import Settings, WebhookEvents
 
-MakePoster = Callable[[Settings], Poster]
+MakePoster = Callable[[Settings, Clock], Poster]
+EventsOf = Callable[[TaskPushNotificationConfig], WebhookEvents]
+"""Returns which events a webhook is sent, always the same for the same config; must not block."""
 OpenConfig = Callable[[TaskPushNotificationConfig], TaskPushNotificationConfig]
 
 
-def plain_poster(settings: Settings) -> Poster:
+def plain_poster(settings: Settings, _: Clock) -> Poster:
     """Returns a poster that calls whatever it is told to."""
     return PlainPoster(settings.webhook_timeout)
 
@@ -33,5 +36,7 @@ class Webhooks:
     """Adds headers to each attempt."""
     open_config: OpenConfig = as_stored
     """Returns a config with its secrets readable, for one attempt."""
+    events_of: EventsOf | None = None
+    """Chooses the events of each config, where it is not to be as the setting `webhook_events` says."""
     chance: Callable[[], float] = field(default=random.random)
     """Where numbers from 0 to 1 come from."""

@@ -188,9 +188,7 @@ class DeliveriesContract(AdapterContract):
         keys = [DeliveryKey(task.id, 'a') for task in tasks]
         await keep(node, claims=tuple(keys))
         await settle_all(node, *[await ended(node, task) for task in tasks[:2]])
-        outcomes = [
-            DeliveryOutcome(key, 0, task.row.seq, releases=True) for key, task in zip(keys, tasks, strict=True)
-        ]
+        outcomes = [DeliveryOutcome(key, 0, task.row.seq, releases=True) for key, task in zip(keys, tasks, strict=True)]
         assert (await keep(node, *outcomes)).lost == frozenset()
         assert [each.key for each in await journal.list_deliveries(DeliveryQuery())] == keys[2:]
 
