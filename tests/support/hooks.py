@@ -6,10 +6,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 
 from tests.support.proxy import HOST
 
+SETTINGS: Final[Mapping[str, Any]] = {}
+"""What a server has to be told so that it calls receivers on loopback."""
 Answer = Callable[[str], Awaitable[int] | int]
 """Returns the status for a path."""
 HEAD_END = b'\r\n\r\n'
@@ -23,6 +26,8 @@ class Hook(NamedTuple):
     body: bytes
     at: float
     """Seconds on the monotonic clock, the same in all processes."""
+    wall: float
+    """Seconds since the epoch."""
     status: int
     """With which it was answered."""
 
@@ -37,6 +42,13 @@ class Hook(NamedTuple):
     @property
     def event(self) -> Any:
         return json.loads(self.body)
+
+    @property
+    def delay(self) -> float:
+        """Seconds between the status that an event tells of and the call."""
+        ((_, value),) = self.event.items()
+        moment = datetime.fromisoformat(value['status']['timestamp'])
+        return self.wall - moment.timestamp()
 
     @property
     def state(self) -> str:
@@ -100,17 +112,17 @@ class _Connection(asyncio.Protocol):
         if len(rest) < length:
             return
         self._received = rest[length:]
-        path, at = first.split(' ')[1], time.monotonic()
+        path, at = first.split(' ')[1], (time.monotonic(), time.time())
         answer = self._hooks.answer(path)
         if isinstance(answer, int):
-            self._take(Hook(path, headers, rest[:length], at, answer))
+            self._take(Hook(path, headers, rest[:length], *at, answer))
         else:
             self._answering = asyncio.ensure_future(self._answer_later(answer, path, headers, rest[:length], at))
 
     async def _answer_later(
-        self, answer: Awaitable[int], path: str, headers: Mapping[str, str], body: bytes, at: float
+        self, answer: Awaitable[int], path: str, headers: Mapping[str, str], body: bytes, at: tuple[float, float]
     ) -> None:
-        self._take(Hook(path, headers, body, at, await answer))
+        self._take(Hook(path, headers, body, *at, await answer))
 
     def _take(self, hook: Hook) -> None:
         self._hooks.calls.append(hook)
