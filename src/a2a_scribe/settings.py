@@ -114,7 +114,7 @@ class Settings:
     webhook_give_up_after_end: float = 259_200.0
     """The same where the task has ended, if that is longer."""
     webhook_events: WebhookEvents = 'all'
-    """Which events webhooks are sent that do not choose: `all`, or only changes of the `status`."""
+    """Which events webhooks are sent: `all`, or only changes of the `status`."""
     webhook_hmac_secrets: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     """Secrets that sign webhooks as Standard Webhooks do, `whsec_...`; each of them signs."""
     webhook_signing_keys_file: str | None = None

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from a2a_scribe.clock import Clock
 from a2a_scribe.protocol.types import TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing
 from a2a_scribe.push.webhooks import Webhooks
@@ -33,7 +34,7 @@ class Receivers:
         self.is_closed = False
         self.options = Webhooks(make_poster=self._open, chance=lambda: chance)
 
-    def _open(self, _: Settings) -> 'Receivers':
+    def _open(self, settings: Settings, clock: Clock) -> 'Receivers':
         self.is_closed = False
         return self
 

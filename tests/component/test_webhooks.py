@@ -1,24 +1,32 @@
 """Webhooks are called for every event, in order, again if they fail, and cost their task nothing."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from a2a.types.a2a_pb2 import AuthenticationInfo, DeleteTaskPushNotificationConfigRequest, SendMessageConfiguration
+from a2a.server.tasks import InMemoryTaskStore, PushNotificationSender
+from a2a.types.a2a_pb2 import (
+    AuthenticationInfo,
+    DeleteTaskPushNotificationConfigRequest,
+    ListTaskPushNotificationConfigsRequest,
+    SendMessageConfiguration,
+)
 
-from a2a_scribe import Settings
+from a2a_scribe import DefaultRequestHandler, Settings
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery
 from a2a_scribe.protocol.states import COMPLETED, INPUT_REQUIRED, WORKING
-from a2a_scribe.protocol.types import TaskPushNotificationConfig
+from a2a_scribe.protocol.types import Task, TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing
 from a2a_scribe.push.webhooks import Webhooks
 from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
 from a2a_scribe.testing.journals import TroubledJournal
-from tests.component.kit import Site, new_context, new_site, running, settle, until
+from tests.component.kit import Site, new_card, new_context, new_request, new_site, running, settle, until
 from tests.component.receivers import URL, Receivers, config, event_of, seqs
 
 pytestmark = pytest.mark.anyio
 
+TRACE = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 OTHER = 'https://other.example/hook'
 SCRIPT = [
     emit(task()),
@@ -89,7 +97,7 @@ async def test_calls_carry_what_the_config_and_the_protocol_ask_for() -> None:
     authentication = AuthenticationInfo(scheme='Bearer', credentials='secret')
     async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:
         context = new_context()
-        context.state['headers'] = {'traceparent': '00-abc-def-01'}
+        context.state['headers'] = {'traceparent': TRACE}
         request = with_hook(token='t', authentication=authentication)
         done = await site.send_as(context, configuration=request)
         await until(lambda: hooks.calls)
@@ -102,7 +110,7 @@ async def test_calls_carry_what_the_config_and_the_protocol_ask_for() -> None:
         'X-A2A-Delivery-Attempt': '1',
         'X-A2A-Notification-Token': 't',
         'Authorization': 'Bearer secret',
-        'traceparent': '00-abc-def-01',
+        'traceparent': TRACE,
     }
     assert again.headers['X-A2A-Delivery-Attempt'] == '2'
     assert (first.body, first.event_id) == (again.body, again.event_id)
@@ -125,27 +133,29 @@ async def test_a_signer_signs_each_attempt_with_its_secrets_opened() -> None:
     assert [call.headers['Signature'] for call in hooks.calls[:3]] == ['1 open t', '2 open t', '1 open t']
 
 
-@pytest.mark.parametrize('by', ['setting', 'config'])
-async def test_who_wants_status_changes_only_gets_artifacts_with_the_next_one(by: str) -> None:
-    hooks = Receivers()
-    settings = Settings(webhook_events='status') if by == 'setting' else Settings()
-    url = URL if by == 'setting' else f'{URL}#events=status'
+async def test_who_wants_status_changes_only_gets_artifacts_with_the_next_one() -> None:
+    hooks = Receivers(200, 200, 503)
+    settings = Settings(webhook_events='status')
     async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options, settings=settings) as site:
-        await site.send(configuration=with_hook(url))
+        await site.send(configuration=with_hook())
+        await until(lambda: len(hooks.calls) == 3)
+        await site.advance(1)
         await until_removed(site)
-    assert hooks.states() == ['SUBMITTED', 'WORKING', 'COMPLETED']
-    assert {call.url for call in hooks.calls} == {URL}
+    assert hooks.states() == ['SUBMITTED', 'WORKING', 'COMPLETED', 'COMPLETED']
+    assert hooks.calls[2].body == hooks.calls[3].body
     ((kind, whole),) = event_of(hooks.calls[-1]).items()
     assert (kind, [part['text'] for part in whole['artifacts'][0]['parts']]) == ('task', ['one', 'two'])
 
 
-async def test_a_config_may_choose_all_events_where_status_is_the_default() -> None:
+async def test_an_operator_may_choose_for_each_config() -> None:
     hooks = Receivers()
-    settings = Settings(webhook_events='status')
-    async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options, settings=settings) as site:
-        await site.send(configuration=with_hook(f'{URL}#events=all'))
+    options = replace(hooks.options, events_of=lambda config: 'all' if config.url == OTHER else 'status')
+    async with running(ScriptedAgent(SCRIPT, SCRIPT), webhooks=options) as site:
+        await site.send(configuration=with_hook())
+        await site.send(configuration=with_hook(OTHER))
         await until_removed(site)
-    assert hooks.states() == SAID
+    assert hooks.states() == ['SUBMITTED', 'WORKING', 'COMPLETED']
+    assert hooks.states(OTHER) == SAID
 
 
 # -- where it begins
@@ -301,6 +311,52 @@ async def test_a_fault_of_a_poster_is_a_failure_like_others() -> None:
         await site.send(configuration=with_hook())
         await until_removed(site)
     assert hooks.states() == [SAID[0], *SAID]
+
+
+async def test_a_fault_of_ours_is_a_failure_like_others(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = Receivers(chance=0.5)
+    settings = Settings(webhook_events='status')
+
+    def choose(_: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+        raise ZeroDivisionError
+
+    options = replace(hooks.options, open_config=choose)
+    async with running(ScriptedAgent(SCRIPT), webhooks=options, settings=settings) as site:
+        await site.send(configuration=with_hook())
+        await site.advance(10)
+        found = await only(site)
+        assert (found.last_error, found.attempts > 1, found.state) == (
+            'internal error (ZeroDivisionError)', True, 'active'
+        )  # fmt: skip
+    assert 'could not go on' in caplog.text
+
+
+async def test_a_turn_that_goes_on_elsewhere_keeps_its_trace() -> None:
+    hooks = Receivers(200, 503)
+    async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:
+        context = new_context()
+        context.state['headers'] = {'traceparent': TRACE}
+        await site.send_as(context, configuration=with_hook())
+        await until(lambda: len(hooks.calls) == 2)
+        await settle()
+        await site.close()
+        second = new_site(ScriptedAgent(), journal=site.journal, clock=site.clock, webhooks=hooks.options)
+        await second.handler.start()
+        await site.advance(2)
+        await until_removed(second)
+        await second.close()
+    assert {call.headers.get('traceparent') for call in hooks.calls} == {TRACE}
+
+
+@pytest.mark.parametrize('trace', ['', 'nonsense', 'a\r\nb', '00-abc'])
+async def test_what_is_no_trace_is_not_passed_on(trace: str) -> None:
+    hooks = Receivers()
+    async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:
+        context = new_context()
+        context.state['headers'] = {'traceparent': trace}
+        await site.send_as(context, configuration=with_hook())
+        await until_removed(site)
+    assert all('traceparent' not in call.headers for call in hooks.calls)
 
 
 # -- the task does not wait
@@ -492,6 +548,38 @@ async def test_who_only_delivers_shows_that_it_lives() -> None:
         await until_removed(site)
         await other.close()
     assert hooks.states() == SAID
+
+
+async def test_tasks_in_a_store_of_the_users_have_webhooks_too() -> None:
+    hooks = Receivers(503, chance=0.0)
+    handler = DefaultRequestHandler(
+        ScriptedAgent([emit(task()), *PARK], SCRIPT[1:]), InMemoryTaskStore(), new_card(), webhooks=hooks.options
+    )
+    parked = await handler.on_message_send(new_request(configuration=with_hook()), new_context())
+    assert isinstance(parked, Task)
+    await handler.on_message_send(new_request(task_id=parked.id), new_context())
+    await until(lambda: len(hooks.calls) == 7)
+    asked = ListTaskPushNotificationConfigsRequest(task_id=parked.id)
+    for _ in range(2_000):
+        if not (await handler.on_list_task_push_notification_configs(asked, new_context())).configs:
+            break
+        await asyncio.sleep(0)
+    await handler.aclose()
+    assert hooks.states() == ['SUBMITTED', 'SUBMITTED', 'INPUT_REQUIRED', *SAID[1:]]
+
+
+async def test_who_brings_a_sender_of_their_own_has_it_called_instead() -> None:
+    class Sender(PushNotificationSender):
+        async def send_notification(self, task_id: str, event: Any) -> None:
+            sent.append(event)
+
+    hooks = Receivers()
+    sent: list[Any] = []
+    async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options, push_sender=Sender()) as site:
+        await site.send(configuration=with_hook())
+        await until(lambda: len(sent) == 5)
+        await site.advance(10)
+    assert hooks.calls == []
 
 
 # -- a journal in trouble

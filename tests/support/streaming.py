@@ -131,11 +131,16 @@ async def connected(
             await client.close()
 
 
-def request(first: int, count: int, *, pace: int = 0, end: str = 'complete', task_id: str = '') -> SendMessageRequest:
-    """Asks for chunks; `pace` are the milliseconds between them."""
+def request(
+    first: int, count: int, *, pace: int = 0, end: str = 'complete', task_id: str = '', hook: str = ''
+) -> SendMessageRequest:
+    """Asks for chunks; `pace` are the milliseconds between them, `hook` is the URL of a webhook."""
     words = f'{first} {count} {pace} {end}'
     message = Message(role=Role.ROLE_USER, message_id=str(uuid.uuid4()), parts=[Part(text=words)], task_id=task_id)
-    return SendMessageRequest(message=message)
+    asked = SendMessageRequest(message=message)
+    if hook:
+        asked.configuration.task_push_notification_config.url = hook
+    return asked
 
 
 def chunk_of(response: StreamResponse) -> int | None:

@@ -27,7 +27,6 @@ from a2a_scribe.protocol.types import (
     SendMessageRequest,
     TaskPushNotificationConfig,
 )
-from a2a_scribe.push.notifications import without_choice
 from a2a_scribe.push.targets import TargetRefusedError, Targets
 
 LAST_SECOND = 253_402_300_799
@@ -187,7 +186,7 @@ async def check_config(
     if config.HasField('authentication') and not authentication.scheme:
         raise InvalidFieldError(f'{path}authentication.scheme', 'is empty')
     try:
-        targets.check(without_choice(config.url))
+        targets.check(config.url)
     except TargetRefusedError as refused:
         raise InvalidFieldError(f'{path}url', refused.reason) from None
     if validator is not None and not await validator(config.url):

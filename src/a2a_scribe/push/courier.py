@@ -83,7 +83,7 @@ class Courier:
         clock = self._desk.clock
         config = self._webhooks.open_config(pump.config)
         attempt, began = pump.attempts + 1, clock.monotonic()
-        sent = outgoing(config, pump.url, event, body, attempt=attempt, sent_at=clock.now(), trace=pump.trace)
+        sent = outgoing(config, event, body, attempt=attempt, sent_at=clock.now(), trace=pump.trace)
         answer, error = await self._post(sent)
         seconds = clock.monotonic() - began
         verdict = _verdict(answer, error)
@@ -95,9 +95,17 @@ class Courier:
         pump.fail(_reason(answer, error), clock.now())
         if verdict is Verdict.SUSPENDED or await self._is_over(pump):
             return self._suspend(pump)
-        pause = self._schedule.pause(pump.attempts, self._webhooks.chance(), answer)
-        pump.next_attempt_at = clock.now() + int(pause * MICROS)
+        self._put_off(pump, answer)
         return Step.FAILED
+
+    def stumble(self, pump: Pump, error: Exception) -> None:
+        """Notes a fault of ours as a failed attempt, so that it is not met again at once."""
+        pump.fail(f'internal error ({type(error).__name__})', self._desk.clock.now())
+        self._put_off(pump, None)
+
+    def _put_off(self, pump: Pump, answer: Answer | None) -> None:
+        pause = self._schedule.pause(pump.attempts, self._webhooks.chance(), answer)
+        pump.next_attempt_at = self._desk.clock.now() + int(pause * MICROS)
 
     async def _post(self, sent: Outgoing) -> tuple[Answer | None, DeliveryFailedError | None]:
         try:

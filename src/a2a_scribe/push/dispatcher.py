@@ -54,7 +54,7 @@ class Dispatcher:
         self._webhooks = webhooks
         self._counters = counters
         counters.age_of_oldest = self._age_of_oldest
-        self._poster = webhooks.make_poster(desk.settings)
+        self._poster = webhooks.make_poster(desk.settings, desk.clock)
         self._courier = Courier(desk, webhooks, self._poster, counters)
         self._lanes = Lanes(desk.settings.webhook_workers)
         self._pumps: dict[DeliveryKey, Pump] = {}
@@ -193,12 +193,7 @@ class Dispatcher:
         looks = tuple(self._looks)
         self._looks.clear()
         if self._poll_at <= now:
-            found = await self._desk.due(MOST_CLAIMS, None)
-            after = self._clock.monotonic()
-            rest = max(self._settings.poll_interval, REST * (after - now))
-            is_full = len(found) == MOST_CLAIMS and len(self._pumps) < MOST_HELD
-            self._poll_at = now if is_full else after + rest
-            self._check_at = now
+            found = await self._poll()
         elif looks:
             found = await self._desk.due(MOST_CLAIMS, looks)
         else:
@@ -208,6 +203,17 @@ class Dispatcher:
             self._claims[key] = None
         if self._check_at <= now and self._pumps:
             await self._check()
+
+    async def _poll(self) -> list[DeliveryKey]:
+        """Looks for all that is due and at all that is held, the less often the longer that takes."""
+        began = self._clock.monotonic()
+        found = await self._desk.due(MOST_CLAIMS, None)
+        if self._pumps:
+            await self._check()
+        now = self._clock.monotonic()
+        is_full = len(found) == MOST_CLAIMS and len(self._pumps) < MOST_HELD
+        self._poll_at = now if is_full else now + max(self._settings.poll_interval, REST * (now - began))
+        return found
 
     async def _check(self) -> None:
         """Drops what is not ours any more, and takes up what is without our knowing."""
@@ -250,7 +256,8 @@ class Dispatcher:
         self._drop(key)
         if delivery.state != 'active':
             return
-        pump = Pump(delivery, self._settings.webhook_events)
+        choose = self._webhooks.events_of
+        pump = Pump(delivery, self._settings.webhook_events if choose is None else choose(delivery.config))
         self._pumps[key] = pump
         self._of_task.setdefault(key.task_id, {})[key] = pump
         self._counters.held = len(self._pumps)
@@ -354,9 +361,10 @@ class Dispatcher:
                     return
         except JournalUnavailableError:
             self._put_off(pump)
-        except Exception:
+        except Exception as error:
             logger.exception('Webhook %s of task %s could not go on', pump.key.config_id, pump.key.task_id)
-            self._put_off(pump)
+            self._courier.stumble(pump, error)
+            self._go_on(place, Step.FAILED)
 
     def _may_go_on(self, pump: Pump) -> bool:
         """Whether a pump may call its receiver: not before it is clear that nobody else does."""

@@ -5,7 +5,6 @@ only gets the whole task in place of a status that comes after artifacts, so tha
 """
 
 from typing import Final
-from urllib.parse import urldefrag
 
 from a2a.types.a2a_pb2 import StreamResponse
 
@@ -13,10 +12,6 @@ from a2a_scribe.core.records import EVENT_TYPES, EventKind, Shown
 from a2a_scribe.protocol.json import transcode
 from a2a_scribe.protocol.types import Task, TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Outgoing
-from a2a_scribe.settings import WebhookEvents
-
-Events = WebhookEvents
-"""Which events a webhook is sent: every one, or status changes only."""
 
 MEDIA_TYPE: Final = 'application/a2a+json'
 TOKEN_HEADER: Final = 'X-A2A-Notification-Token'
@@ -27,20 +22,6 @@ MEMBERS: Final = StreamResponse.DESCRIPTOR.fields_by_name
 OPENINGS: Final[dict[EventKind, bytes]] = {
     kind: b'{"' + MEMBERS[kind].json_name.encode() + b'":' for kind in EVENT_TYPES
 }
-CHOICES: Final[dict[str, Events]] = {'events=all': 'all', 'events=status': 'status'}
-"""How the fragment of a webhook's URL, which is never sent to it, says what it wants."""
-
-
-def target_of(config: TaskPushNotificationConfig, default: Events) -> tuple[str, Events]:
-    """Returns where a webhook is, and which events it wants."""
-    url, fragment = urldefrag(config.url)
-    return url, CHOICES.get(fragment, default)
-
-
-def without_choice(url: str) -> str:
-    """Returns the URL of a config without what only says which events it wants; another fragment stays."""
-    plain, fragment = urldefrag(url)
-    return plain if fragment in CHOICES else url
 
 
 def body_of(item: Shown) -> bytes:
@@ -54,7 +35,7 @@ def whole(task: Task, seq: int) -> Shown:
 
 
 def outgoing(
-    config: TaskPushNotificationConfig, url: str, item: Shown, body: bytes, *, attempt: int, sent_at: int, trace: str
+    config: TaskPushNotificationConfig, item: Shown, body: bytes, *, attempt: int, sent_at: int, trace: str
 ) -> Outgoing:
     """Returns one attempt to deliver an event; `trace` is the `traceparent` of its turn, empty if it had none."""
     event_id = f'{config.task_id}/{item.seq}'
@@ -66,4 +47,4 @@ def outgoing(
         headers['Authorization'] = f'{authentication.scheme} {authentication.credentials}'.strip()
     if trace:
         headers['traceparent'] = trace
-    return Outgoing(url, config.task_id, event_id, attempt, sent_at, headers, body)
+    return Outgoing(config.url, config.task_id, event_id, attempt, sent_at, headers, body)

@@ -16,7 +16,7 @@ class PlainPoster:
 
     def __init__(self, timeout: float) -> None:
         """Gives up what takes longer than `timeout` seconds."""
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         self._client = httpx.AsyncClient(timeout=timeout, limits=limits, trust_env=False, follow_redirects=False)
 
     async def post(self, outgoing: Outgoing) -> Answer:

@@ -5,14 +5,21 @@ buffer goes on from there. It decides nothing about when it runs; the dispatcher
 """
 
 import asyncio
+import re
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from a2a_scribe.clock import Timer
 from a2a_scribe.core.records import ARTIFACT, SHOWN, TURN_STARTED, Record, Shown, decode_turn_started, shown
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryOutcome
-from a2a_scribe.push.notifications import Events, target_of
+from a2a_scribe.settings import WebhookEvents
+
+TRACEPARENT: Final = re.compile(r'[0-9a-f]{2}(-[0-9a-f]+){3,}')
+"""W3C Trace Context; what a client sent is passed on only if it is one."""
+MOST_SAID: Final = 300
+"""Characters of a reason that are kept."""
 
 
 class Phase(Enum):
@@ -61,15 +68,14 @@ class Pump:
         'timer',
         'trace',
         'unstored',
-        'url',
         'waiting_since',
     )
 
-    def __init__(self, delivery: Delivery, events: Events) -> None:
-        """Goes on where the config is; `events` is what it gets if it does not choose."""
+    def __init__(self, delivery: Delivery, events: WebhookEvents) -> None:
+        """Goes on where the config is; `events` are those that it is sent."""
         self.key: DeliveryKey = delivery.key
         self.config = delivery.config
-        self.url, self.events = target_of(delivery.config, events)
+        self.events = events
         self.stored = self.position = delivery.position
         self.attempts = delivery.attempts
         self.next_attempt_at = delivery.next_attempt_at
@@ -103,7 +109,8 @@ class Pump:
 
     def _pass(self, record: Record) -> None:
         if record.kind == TURN_STARTED:
-            self.trace = decode_turn_started(record.body).caller.traceparent
+            given = decode_turn_started(record.body).caller.traceparent
+            self.trace = given if TRACEPARENT.fullmatch(given) else ''
         elif record.kind in SHOWN:
             self.previous = record.kind
 
@@ -142,7 +149,7 @@ class Pump:
         """Notes that an attempt failed. What was read is forgotten: it may be long until the next one."""
         self.attempts += 1
         self.failing_since = now if self.failing_since is None else self.failing_since
-        self.last_error = reason
+        self.last_error = ''.join(each if each.isprintable() else '?' for each in reason[:MOST_SAID])
         self.is_slow = True
         self.buffer.clear()
 

@@ -11,13 +11,15 @@ from a2a_scribe.push.plain import PlainPoster
 from a2a_scribe.push.posting import poster_of
 from a2a_scribe.push.sealing import box_of, open_config
 from a2a_scribe.push.signing import signer_of
-from a2a_scribe.settings import Settings
+from a2a_scribe.settings import Settings, WebhookEvents
 
-MakePoster = Callable[[Settings], Poster]
+MakePoster = Callable[[Settings, Clock], Poster]
+EventsOf = Callable[[TaskPushNotificationConfig], WebhookEvents]
+"""Returns which events a webhook is sent, always the same for the same config; must not block."""
 OpenConfig = Callable[[TaskPushNotificationConfig], TaskPushNotificationConfig]
 
 
-def plain_poster(settings: Settings) -> Poster:
+def plain_poster(settings: Settings, _: Clock) -> Poster:
     """Returns a poster that calls whatever it is told to."""
     return PlainPoster(settings.webhook_timeout)
 
@@ -37,6 +39,8 @@ class Webhooks:
     """Adds headers to each attempt."""
     open_config: OpenConfig = as_stored
     """Returns a config with its secrets readable, for one attempt."""
+    events_of: EventsOf | None = None
+    """Chooses the events of each config, where it is not to be as the setting `webhook_events` says."""
     chance: Callable[[], float] = field(default=random.random)
     """Where numbers from 0 to 1 come from."""
 

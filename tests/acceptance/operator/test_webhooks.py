@@ -13,7 +13,7 @@ from a2a_scribe.testing.contract.scenes import config_of
 from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, ScriptedTask
 from tests.acceptance.operator.kit import BOB, command, on, query
 
-URL = 'https://user:hidden-1@hook.test/a?key=hidden-2#events=status'
+URL = 'https://user:hidden-1@hook.test/a?key=hidden-2'
 HELD, FAILING, DEAD, OTHER = (
     DeliveryKey('first', 'a'),
     DeliveryKey('first', 'b'),
@@ -129,7 +129,7 @@ def test_secrets_are_not_shown(url: str) -> None:
     said += [command('webhooks', name, '--json', url, *task) for name, task in (('list', []), ('show', ['first']))]
     for done in said:
         assert done.code == 0
-        assert 'https://hook.test/a?…#events=status' in done.stdout
+        assert 'https://hook.test/a?…' in done.stdout
         assert 'hidden' not in done.stdout + done.stderr
     assert 'token, credentials for Bearer' in said[1].stdout
 

@@ -44,7 +44,7 @@ if __name__ == '__main__':
         name='streaming',
         description='Emits chunks.',
         version='1',
-        capabilities=AgentCapabilities(streaming=True),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
         default_input_modes=['text/plain'],
         default_output_modes=['text/plain'],
         skills=[AgentSkill(id='chunks', name='chunks', description='Emits chunks.', tags=['test'])],

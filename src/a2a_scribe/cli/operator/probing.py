@@ -15,7 +15,7 @@ from a2a_scribe.journal.deliveries import DeliveryKey
 from a2a_scribe.protocol.states import WORKING
 from a2a_scribe.protocol.types import TaskPushNotificationConfig, TaskStatusUpdateEvent
 from a2a_scribe.push.delivery import DeliveryFailedError, Outgoing
-from a2a_scribe.push.notifications import body_of, outgoing, target_of
+from a2a_scribe.push.notifications import body_of, outgoing
 from a2a_scribe.push.posting import poster_of
 from a2a_scribe.push.sealing import box_of, open_config
 from a2a_scribe.push.signing import signer_of
@@ -96,5 +96,4 @@ def _event_for(config: TaskPushNotificationConfig) -> Outgoing:
     update.status.timestamp.FromMicroseconds(now)
     update.metadata['test'] = True
     event = Shown(1, 'status_update', update.SerializeToString())
-    url, _ = target_of(config, 'all')
-    return outgoing(tested, url, event, body_of(event), attempt=1, sent_at=now, trace='')
+    return outgoing(tested, event, body_of(event), attempt=1, sent_at=now, trace='')

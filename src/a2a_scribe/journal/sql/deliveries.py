@@ -254,7 +254,7 @@ def _is_free(tables: Tables) -> ColumnElement[bool]:
 def _is_over(tables: Tables) -> ColumnElement[bool]:
     """Whether a config's task has ended, and all of it is delivered."""
     configs, tasks = tables.push_configs.c, tables.tasks.c
-    has_ended = tasks.state.in_(sorted(map(int, TERMINAL))), tasks.node.is_(None)
+    has_ended = or_(*(tasks.state == int(state) for state in sorted(TERMINAL))), tasks.node.is_(None)
     is_all = tasks.seq == bindparam('the_position')
     return select(tasks.id).where(and_(tasks.id == configs.task_id, *has_ended, is_all)).exists()
 

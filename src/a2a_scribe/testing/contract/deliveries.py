@@ -183,6 +183,15 @@ class DeliveriesContract(AdapterContract):
         assert await journal.read_configs('task') == []
         assert await journal.read_delivery(KEY) is None
 
+    async def test_configs_of_several_ended_tasks_go_together(self, journal: Journal, node: ScriptedNode) -> None:
+        tasks = [await with_config(node, name) for name in ('one', 'two', 'three')]
+        keys = [DeliveryKey(task.id, 'a') for task in tasks]
+        await keep(node, claims=tuple(keys))
+        await settle_all(node, *[await ended(node, task) for task in tasks[:2]])
+        outcomes = [DeliveryOutcome(key, 0, task.row.seq, releases=True) for key, task in zip(keys, tasks, strict=True)]
+        assert (await keep(node, *outcomes)).lost == frozenset()
+        assert [each.key for each in await journal.list_deliveries(DeliveryQuery())] == keys[2:]
+
     async def test_a_config_stays_while_its_task_may_go_on(self, journal: Journal, node: ScriptedNode) -> None:
         task = await with_config(node)
         await taken(node)
