@@ -33,7 +33,7 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOperationError
 
-from a2a_scribe.clock import Clock, SystemClock
+from a2a_scribe.clock import Clock
 from a2a_scribe.core.records import Shown
 from a2a_scribe.core.views import for_list, limit_history
 from a2a_scribe.engine.deadlines import DeadlinePolicy
@@ -53,7 +53,7 @@ from a2a_scribe.push.desk import Desk
 from a2a_scribe.push.dispatcher import Dispatcher
 from a2a_scribe.push.metrics import DeliveryCounters
 from a2a_scribe.push.sender_feed import SenderFeed
-from a2a_scribe.push.webhooks import Webhooks, webhooks_of
+from a2a_scribe.push.webhooks import Webhooks
 from a2a_scribe.settings import FailureAnswer, Settings, UnfinishedPolicy
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class DefaultRequestHandler(RequestHandler):
         agent_name = agent_card.name if agent is None else agent
         resolver = owner_resolver or owner_resolver_of(task_store) or resolve_user_scope
         own_settings = engine_settings(settings, unfinished)
-        self._webhooks = webhooks or webhooks_of(own_settings, clock or SystemClock())
+        self._webhooks = (webhooks or Webhooks()).completed(own_settings)
         self._delivery_counters = DeliveryCounters()
         has_own_push = push_sender is not None or push_config_store is not None
         delivers = agent_card.capabilities.push_notifications and not has_own_push

@@ -2,12 +2,11 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from a2a_scribe.clock import Clock
 from a2a_scribe.protocol.types import TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Poster, Signer
-from a2a_scribe.push.plain import PlainPoster
 from a2a_scribe.push.posting import poster_of
 from a2a_scribe.push.sealing import box_of, open_config
 from a2a_scribe.push.signing import signer_of
@@ -19,11 +18,6 @@ EventsOf = Callable[[TaskPushNotificationConfig], WebhookEvents]
 OpenConfig = Callable[[TaskPushNotificationConfig], TaskPushNotificationConfig]
 
 
-def plain_poster(settings: Settings, _: Clock) -> Poster:
-    """Returns a poster that calls whatever it is told to."""
-    return PlainPoster(settings.webhook_timeout)
-
-
 def as_stored(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
     """Returns a config as it is."""
     return config
@@ -31,29 +25,25 @@ def as_stored(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhooks:
-    """What a handler delivers webhooks with."""
+    """What a handler delivers webhooks with; what is not given here is as the settings say."""
 
-    make_poster: MakePoster = plain_poster
-    """Makes what carries events, once for each event loop."""
+    make_poster: MakePoster = poster_of
+    """Makes what carries events, once for each event loop. Another one has to guard its targets itself."""
     signer: Signer | None = None
     """Adds headers to each attempt."""
-    open_config: OpenConfig = as_stored
+    open_config: OpenConfig | None = None
     """Returns a config with its secrets readable, for one attempt."""
     events_of: EventsOf | None = None
     """Chooses the events of each config, where it is not to be as the setting `webhook_events` says."""
     chance: Callable[[], float] = field(default=random.random)
     """Where numbers from 0 to 1 come from."""
 
+    def completed(self, settings: Settings) -> 'Webhooks':
+        """Returns them with all that the settings say.
 
-def webhooks_of(settings: Settings, clock: Clock) -> Webhooks:
-    """Returns how webhooks are delivered as the settings say.
-
-    Raises:
-        SettingsError: A key, a secret or a list of hosts cannot be used.
-    """
-    box = box_of(settings)
-    return Webhooks(
-        make_poster=lambda given: poster_of(given, clock),
-        signer=signer_of(settings),
-        open_config=lambda config: open_config(config, box),
-    )
+        Raises:
+            SettingsError: A key, a secret or a list of hosts cannot be used.
+        """
+        box = box_of(settings)
+        opened = self.open_config or (lambda config: open_config(config, box))
+        return replace(self, signer=self.signer or signer_of(settings), open_config=opened)
