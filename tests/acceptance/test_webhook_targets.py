@@ -575,6 +575,9 @@ async def test_a_header_that_cannot_be_sent_is_not_repeated(value: str) -> None:
 # TLS
 
 
+CRITICAL = (x509.BasicConstraints, x509.KeyUsage)
+
+
 @dataclass(frozen=True)
 class Authority:
     """A certificate authority of a test, and a server certificate of it."""
@@ -598,7 +601,7 @@ def new_authority(folder: Path, *names: str) -> Authority:
             .not_valid_after(begin + dt.timedelta(days=365 * 30))
         )
         for extension in extensions:
-            builder = builder.add_extension(extension, critical=False)
+            builder = builder.add_extension(extension, critical=isinstance(extension, CRITICAL))
         return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     root, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
