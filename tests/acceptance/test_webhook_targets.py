@@ -511,6 +511,9 @@ async def test_a_slow_body_does_not_take_the_answer_back(monkeypatch: pytest.Mon
 
     async with receiving(slowly) as receiver, posting(**LOOPBACK) as poster:
         assert await poster.post(outgoing(f'http://127.0.0.1:{receiver.port}/')) == Answer(200)
+        (link,) = open_links()
+        async with asyncio.timeout(5):
+            await link.ended
         gone.set()
 
 
