@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import gc
 import ipaddress
 import logging
 import socket
@@ -21,9 +22,10 @@ from cryptography.x509.oid import NameOID
 from a2a_scribe import Settings
 from a2a_scribe.clock import SystemClock
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.push import links
 from a2a_scribe.push import posting as posting_module
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing, Poster
-from a2a_scribe.push.posting import ANSWER_BYTES, GuardedPoster, poster_of, retry_after_of
+from a2a_scribe.push.posting import GuardedPoster, poster_of, retry_after_of
 from a2a_scribe.push.resolving import SystemResolver
 from a2a_scribe.testing.clock import FakeClock
 from tests.unit.test_targets import INSIDE, NOT_A_WEBHOOK
@@ -46,34 +48,49 @@ class Receiver:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        try:
-            while head := await reader.readuntil(b'\r\n\r\n'):
-                length = next(
-                    int(line[15:]) for line in head.split(b'\r\n') if line.lower().startswith(b'content-length')
-                )
-                self.requests.append(head + await reader.readexactly(length))
-                if isinstance(self.answer, bytes):
-                    writer.write(self.answer)
-                    await writer.drain()
-                else:
-                    await self.answer(writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
+        while head := await reader.readuntil(b'\r\n\r\n'):
+            length = next(int(line[15:]) for line in head.split(b'\r\n') if line.lower().startswith(b'content-length'))
+            self.requests.append(head + await reader.readexactly(length))
+            if isinstance(self.answer, bytes):
+                writer.write(self.answer)
+                await writer.drain()
+            else:
+                await self.answer(writer)
 
 
 @asynccontextmanager
-async def receiving(
-    answer: bytes | Respond = OK, tls: ssl.SSLContext | None = None, host: str = '127.0.0.1'
-) -> AsyncIterator[Receiver]:
-    receiver = Receiver(answer)
-    server = await asyncio.start_server(receiver.serve, host, 0, ssl=tls)
-    receiver.port = server.sockets[0].getsockname()[1]
+async def listening(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Serves connections on a port of loopback; at the end, those that are left are given up."""
+    serving: set[asyncio.Task[Any] | None] = set()
+
+    async def watched(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(asyncio.current_task())
+        try:
+            await serve(reader, writer)
+        except (asyncio.CancelledError, asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(watched, '127.0.0.1', 0, ssl=tls)
     try:
-        yield receiver
+        yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+        left = [task for task in serving if task is not None]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def receiving(answer: bytes | Respond = OK, tls: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+    receiver = Receiver(answer)
+    async with listening(receiver.serve, tls) as receiver.port:
+        yield receiver
 
 
 @dataclass
@@ -112,6 +129,10 @@ async def failure(poster: Poster, url: str, **headers: str) -> DeliveryFailedErr
     assert caught.value.__cause__ is None, 'what it was caused by may repeat a header'
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     return caught.value
+
+
+def open_links() -> list[links.Link]:
+    return [each for each in gc.get_objects() if isinstance(each, links.Link) and not each.ended.done()]
 
 
 LOOPBACK: dict[str, Any] = {'webhook_allow': ('127.0.0.1',)}
@@ -292,15 +313,80 @@ async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.Monke
     assert (proxy.connections, receiver.connections) == (0, 1)
 
 
-async def test_a_proxy_of_the_settings_is_used() -> None:
+@dataclass
+class Proxy:
+    """Connects whoever asks to one port, whatever they ask for."""
+
+    target: int
+    answer: bytes = b'HTTP/1.1 200 OK\r\nX: y\r\n\r\n'
+    heads: list[bytes] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.heads.append(await reader.readuntil(b'\r\n\r\n'))
+        writer.write(self.answer)
+        await writer.drain()
+        if b' 200 ' in self.answer:
+            there, back = await asyncio.open_connection('127.0.0.1', self.target)
+            try:
+                await asyncio.gather(self.copy(reader, back), self.copy(there, writer))
+            finally:
+                back.transport.abort()
+
+    async def copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(10_000):
+            writer.write(data)
+        raise ConnectionError
+
+
+@asynccontextmanager
+async def proxying(proxy: Proxy) -> AsyncIterator[str]:
+    async with listening(proxy.serve) as port:
+        yield f'http://user:w%3Ard@127.0.0.1:{port}'
+
+
+@pytest.mark.parametrize('scheme', ['http', 'https'])
+async def test_a_proxy_of_the_settings_is_used(scheme: str, tmp_path: Path) -> None:
+    authority = new_authority(tmp_path, 'hook.test')
+    async with receiving(tls=authority.server if scheme == 'https' else None) as receiver:
+        proxy = Proxy(receiver.port)
+        async with (
+            proxying(proxy) as url,
+            posting(webhook_http=True, webhook_proxy=url, webhook_ca_file=authority.ca_file) as poster,
+        ):
+            for _ in range(2):
+                assert await poster.post(outgoing(f'{scheme}://hook.test/x')) == Answer(200)
+            assert (await failure(poster, f'{scheme}://10.0.0.1/')).is_final, 'addresses are refused all the same'
+    port = b'443' if scheme == 'https' else b'80'
+    (head,) = proxy.heads
+    assert head.startswith(b'CONNECT hook.test:%b HTTP/1.1\r\nHost: hook.test:%b\r\n' % (port, port))
+    assert b'\r\nProxy-Authorization: Basic dXNlcjp3OnJk\r\n' in head
+    assert SECRET.encode() not in head
+    assert len(receiver.requests) == 2
+    assert all(b'Proxy' not in request for request in receiver.requests)
+
+
+@pytest.mark.parametrize(
+    ('answer', 'reason'),
+    [
+        (b'HTTP/1.1 407 X\r\n\r\n', 'the proxy answered 407'),
+        (b'SSH-2.0\r\n\r\n', 'the proxy answered nothing that is HTTP'),
+        (b'', 'the proxy has hung up'),
+    ],
+)
+async def test_a_proxy_that_refuses_is_named(answer: bytes, reason: str) -> None:
+    async with proxying(Proxy(0, answer)) as url, posting(webhook_proxy=url) as poster:
+        assert (await failure(poster, 'https://hook.test/')).reason == reason
+
+
+async def test_names_behind_a_proxy_are_checked_in_certificates(tmp_path: Path) -> None:
+    authority = new_authority(tmp_path, 'hook.test')
     async with (
-        receiving() as proxy,
-        posting(webhook_http=True, webhook_proxy=f'http://user:w%3Ard@127.0.0.1:{proxy.port}') as poster,
+        receiving(tls=authority.server) as receiver,
+        proxying(Proxy(receiver.port)) as url,
+        posting(webhook_proxy=url, webhook_ca_file=authority.ca_file) as poster,
     ):
-        assert await poster.post(outgoing('http://hook.test/x')) == Answer(200)
-        assert (await failure(poster, 'http://10.0.0.1/')).is_final, 'addresses are refused all the same'
-    assert proxy.requests[0].startswith(b'POST http://hook.test:80/x HTTP/1.1\r\n')
-    assert b'Proxy-Authorization: Basic dXNlcjp3OnJk' in proxy.requests[0]
+        assert 'Hostname mismatch' in (await failure(poster, 'https://other.test/')).reason
+    assert receiver.requests == []
 
 
 @pytest.mark.parametrize('url', ['proxy', 'socks5://proxy', 'http://', 'http://[', 'http://user:word@:8080'])
@@ -308,6 +394,86 @@ def test_a_proxy_that_is_none_is_no_setting(url: str) -> None:
     with pytest.raises(SettingsError, match='webhook_proxy') as caught:
         poster_of(Settings(webhook_proxy=url), SystemClock())
     assert 'word' not in str(caught.value)
+
+
+async def test_a_connection_that_the_receiver_has_closed_is_made_anew() -> None:
+    async with posting(**LOOPBACK) as poster:
+        gone = asyncio.Event()
+
+        async def once(writer: asyncio.StreamWriter) -> None:
+            writer.write(OK)
+            await gone.wait()
+            raise ConnectionError
+
+        async with receiving(once) as receiver:
+            url = f'http://127.0.0.1:{receiver.port}/'
+            assert await poster.post(outgoing(url)) == Answer(200)
+            gone.set()
+            assert await poster.post(outgoing(url)) == Answer(200)
+    assert receiver.connections == 2
+
+
+async def test_what_nobody_has_asked_for_is_no_answer() -> None:
+    async def twice(writer: asyncio.StreamWriter) -> None:
+        writer.write(OK + b'HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n')
+
+    async with receiving(twice) as receiver, posting(**LOOPBACK) as poster:
+        url = f'http://127.0.0.1:{receiver.port}/'
+        assert [await poster.post(outgoing(url)) for _ in range(3)] == [Answer(200)] * 3
+    assert receiver.connections == 3
+
+
+@pytest.mark.parametrize(
+    'answer', [b'HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n', b'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n']
+)
+async def test_a_receiver_may_close_after_each_call(answer: bytes) -> None:
+    async def closing(writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await writer.drain()
+        raise ConnectionError
+
+    async with receiving(closing) as receiver, posting(**LOOPBACK) as poster:
+        url = f'http://127.0.0.1:{receiver.port}/'
+        assert [await poster.post(outgoing(url)) for _ in range(3)] == [Answer(200)] * 3
+    assert receiver.connections == 3
+
+
+async def test_chunks_and_hints_are_understood() -> None:
+    async def chunked(writer: asyncio.StreamWriter) -> None:
+        writer.write(
+            b'HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+        )
+        for piece in (b'2\r\no', b'k\r\n0\r\n', b'X: y\r\n\r\n'):
+            await writer.drain()
+            writer.write(piece)
+
+    async with receiving(chunked) as receiver, posting(**LOOPBACK) as poster:
+        url = f'http://127.0.0.1:{receiver.port}/'
+        assert await poster.post(outgoing(url)) == Answer(202)
+        (link,) = open_links()
+        while not link.was_used:
+            await asyncio.sleep(0)
+        assert await poster.post(outgoing(url)) == Answer(202)
+    assert receiver.connections == 1
+
+
+async def test_as_many_connections_as_calls_but_only_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting_module, 'IDLE_LINKS', 2)
+    gate = asyncio.Event()
+
+    async def together(writer: asyncio.StreamWriter) -> None:
+        await gate.wait()
+        writer.write(OK)
+
+    async with receiving(together) as receiver, posting(**LOOPBACK) as poster:
+        calls = [asyncio.create_task(poster.post(outgoing(f'http://127.0.0.1:{receiver.port}/'))) for _ in range(5)]
+        while len(receiver.requests) < 5:
+            await asyncio.sleep(0)
+        gate.set()
+        assert await asyncio.gather(*calls) == [Answer(200)] * 5
+        while len(open_links()) > 2:
+            await asyncio.sleep(0)
+    assert open_links() == []
 
 
 # Bounds
@@ -332,11 +498,11 @@ async def test_a_big_answer_is_cut_off(lines: bytes) -> None:
     async with receiving(for_ever) as receiver, posting(**LOOPBACK) as poster:
         assert await poster.post(outgoing(f'http://127.0.0.1:{receiver.port}/')) == Answer(200)
         await gone.wait()
-    assert sent < ANSWER_BYTES + 20_000_000, 'buffers of the system aside'
+    assert sent < links.BODY_BYTES + 20_000_000, 'buffers of the system aside'
 
 
 async def test_a_slow_body_does_not_take_the_answer_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting_module, 'ANSWER_SECONDS', 0.05)
+    monkeypatch.setattr(links, 'BODY_SECONDS', 0.05)
     gone = asyncio.Event()
 
     async def slowly(writer: asyncio.StreamWriter) -> None:
@@ -345,6 +511,9 @@ async def test_a_slow_body_does_not_take_the_answer_back(monkeypatch: pytest.Mon
 
     async with receiving(slowly) as receiver, posting(**LOOPBACK) as poster:
         assert await poster.post(outgoing(f'http://127.0.0.1:{receiver.port}/')) == Answer(200)
+        (link,) = open_links()
+        async with asyncio.timeout(5):
+            await link.ended
         gone.set()
 
 
@@ -409,6 +578,9 @@ async def test_a_header_that_cannot_be_sent_is_not_repeated(value: str) -> None:
 # TLS
 
 
+CRITICAL = (x509.BasicConstraints, x509.KeyUsage)
+
+
 @dataclass(frozen=True)
 class Authority:
     """A certificate authority of a test, and a server certificate of it."""
@@ -432,7 +604,7 @@ def new_authority(folder: Path, *names: str) -> Authority:
             .not_valid_after(begin + dt.timedelta(days=365 * 30))
         )
         for extension in extensions:
-            builder = builder.add_extension(extension, critical=False)
+            builder = builder.add_extension(extension, critical=isinstance(extension, CRITICAL))
         return builder.sign(signer, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     root, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
@@ -500,15 +672,15 @@ async def test_what_speaks_no_tls_is_told_nothing() -> None:
 async def test_a_handshake_that_is_given_up_leaves_no_connection() -> None:
     gone = asyncio.Event()
 
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await reader.read(1000):
-            pass
-        gone.set()
-        writer.close()
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.read(1000):
+                pass
+        finally:
+            gone.set()
 
-    server = await asyncio.start_server(silent, '127.0.0.1', 0)
-    async with server, posting(**LOOPBACK, webhook_timeout=0.05) as poster:
-        await failure(poster, f'https://127.0.0.1:{server.sockets[0].getsockname()[1]}/')
+    async with listening(silent) as port, posting(**LOOPBACK, webhook_timeout=0.05) as poster:
+        await failure(poster, f'https://127.0.0.1:{port}/')
         async with asyncio.timeout(5):
             await gone.wait()
 

@@ -22,6 +22,7 @@ from a2a.utils.errors import (
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import SHOWN, TURN_ENDED, Change, Record, Shown, TaskCreated, TurnEnded, TurnStarted
 from a2a_scribe.core.records import decode as decode_record
+from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.journal.port import TaskRow
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.protocol.faults import TemporaryError
@@ -432,13 +433,20 @@ def _task_of(report: Report, database: Database) -> str:
     return ''
 
 
+def _only_signs_of_life(commits: CommitLoop) -> bool:
+    """Whether all that is being written is that the node lives, which one that watches others says now and then."""
+    batch = commits._underway  # noqa: SLF001 - nobody else sees it
+    waits = commits._dirty or commits._requests  # noqa: SLF001
+    return not waits and batch is not None and not (batch.group.appends or batch.group.writes)
+
+
 def left_in_memory(process: Process) -> list[str]:
     """Returns what is left of the work of a process, which should be nothing when it rests."""
     session = process.session
     if session is None:
         return []
     left = [f'{live.writer.task_id} in its registry' for live in session.registry]
-    if not session.commits.is_idle:
+    if not session.commits.is_idle and not _only_signs_of_life(session.commits):
         left.append('something to write')
     left += [f'a message for {task_id}' for task_id in session._waiting]  # noqa: SLF001 - nobody else sees these
     recovery = session.recovery

@@ -7,41 +7,25 @@ went wrong without URL, headers or body.
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterable, Iterable, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from urllib.parse import unquote, urlsplit
 
-import httpcore
+import h11
+import httpx
 
 from a2a_scribe.clock import Clock
 from a2a_scribe.errors import SettingsError
-from a2a_scribe.push.connecting import PlainBackend, ScreeningBackend, UnknownHostError
+from a2a_scribe.push.connecting import Connector, NoConnectionError, ProxyConnector, ScreeningConnector
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing, Poster
+from a2a_scribe.push.links import BrokenLinkError, Head, Headers, IdleLinks, Link
 from a2a_scribe.push.resolving import Resolve, SystemResolver
 from a2a_scribe.push.targets import Target, TargetRefusedError, Targets, targets_of
 from a2a_scribe.settings import Settings
 
-ANSWER_BYTES = 64_000
-"""Bytes of an answer's body that are read, so that its connection can be used again; a longer one is cut off."""
-ANSWER_SECONDS = 1.0
-"""Seconds for which they are read."""
-IDLE_CONNECTIONS = 100
-IDLE_SECONDS = 15.0
-"""Connections that are kept for the next call, and for how long."""
+IDLE_LINKS = 250
+"""Connections that are kept for a next call."""
 MAX_PAUSE = 31_536_000.0
 """Seconds that a Retry-After is taken for at most."""
-FAILURES = (
-    TargetRefusedError,
-    OSError,
-    ValueError,
-    httpcore.TimeoutException,
-    httpcore.NetworkError,
-    httpcore.ProtocolError,
-    httpcore.ProxyError,
-    httpcore.ConnectionNotAvailable,
-)
-"""What goes wrong on the way to an answer; a `TimeoutError` is an `OSError`."""
 SENDABLE = re.compile(r'(?![ \t])[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*(?<![ \t])')
 """What a header can hold, in UTF-8: spaces are between other characters."""
 OURS = ('host', 'content-length', 'transfer-encoding', 'connection')
@@ -57,28 +41,25 @@ def poster_of(settings: Settings, clock: Clock, resolve: Resolve | None = None) 
         SettingsError: `webhook_allow`, `webhook_ca_file` or `webhook_proxy` cannot be used.
     """
     targets, tls = targets_of(settings), _tls_of(settings)
+    connector: Connector
     if settings.webhook_proxy is None:
-        pool = httpcore.AsyncConnectionPool(
-            ssl_context=tls,
-            max_connections=None,
-            max_keepalive_connections=IDLE_CONNECTIONS,
-            keepalive_expiry=IDLE_SECONDS,
-            network_backend=ScreeningBackend(targets, resolve or SystemResolver()),
-        )
+        connector = ScreeningConnector(targets, resolve or SystemResolver(), tls)
     else:
-        pool = _proxy_of(settings.webhook_proxy, tls)
-    return GuardedPoster(pool, targets, clock, settings.webhook_timeout)
+        connector = ProxyConnector(settings.webhook_proxy, tls)
+    return GuardedPoster(connector, targets, clock, settings.webhook_timeout)
 
 
 class GuardedPoster:
     """The `Poster` of a server."""
 
-    def __init__(self, pool: httpcore.AsyncConnectionPool, targets: Targets, clock: Clock, timeout: float) -> None:
-        """Takes connections to screened addresses; `timeout` is in seconds, for a whole call."""
-        self._pool = pool
+    def __init__(self, connector: Connector, targets: Targets, clock: Clock, timeout: float) -> None:
+        """Takes what makes connections, and what is allowed; `timeout` is in seconds, for a whole call."""
+        self._connector = connector
         self._targets = targets
         self._clock = clock
         self._timeout = timeout
+        self._idle = IdleLinks(IDLE_LINKS)
+        self._open: set[Link] = set()
 
     async def post(self, outgoing: Outgoing) -> Answer:
         """Makes one HTTP POST and returns its answer, of whatever status.
@@ -94,36 +75,50 @@ class GuardedPoster:
         request = _request_of(target, outgoing)
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._pool.handle_async_request(request)
-        except FAILURES as error:
-            # Without what it was caused by: texts of the libraries repeat headers.
-            raise self._failure_of(error) from None
-        await _let_go(response)
-        return Answer(response.status, retry_after_of(response.headers, self._clock.now()))
+                head = await self._call(target, request, outgoing.body)
+        except TargetRefusedError as refused:
+            raise DeliveryFailedError(f'the URL {refused.reason}') from None
+        except NoConnectionError as error:
+            raise DeliveryFailedError(error.reason) from None
+        except BrokenLinkError:
+            text = 'the connection broke before there was an answer, or the answer was not HTTP'
+            raise DeliveryFailedError(text) from None
+        except TimeoutError:
+            raise DeliveryFailedError(f'no answer within {self._timeout:g} s') from None
+        return Answer(head.status, retry_after_of(head.headers, self._clock.now()))
 
     async def aclose(self) -> None:
         """Closes its connections."""
-        await self._pool.aclose()
+        for link in self._open:
+            link.end()
+        while self._open:
+            await next(iter(self._open)).ended
 
-    def _failure_of(self, error: Exception) -> DeliveryFailedError:
-        match error:
-            case TargetRefusedError():
-                return DeliveryFailedError(f'the URL {error.reason}')
-            case UnknownHostError():
-                return DeliveryFailedError('the host has no address that is known')
-            case TimeoutError() | httpcore.TimeoutException():
-                return DeliveryFailedError(f'no answer within {self._timeout:g} s')
-            case httpcore.ConnectError() | httpcore.ProxyError():
-                return DeliveryFailedError(_connecting(error))
-        return DeliveryFailedError('the connection broke before there was an answer, or the answer was not HTTP')
+    async def _call(self, target: Target, request: h11.Request, body: bytes) -> Head:
+        key = (target.scheme, target.host, target.port)
+        while (link := self._idle.take(key)) is not None:
+            try:
+                return await link.call(request, body)
+            except BrokenLinkError as error:
+                # The receiver has closed what it had kept for as long as it wanted, and may not even have noticed us.
+                if not error.was_silent:
+                    raise
+        link = await self._connector.connect(target, lambda: Link(key, self._idle.put, self._forget))
+        if not link.ended.done():
+            self._open.add(link)
+        return await link.call(request, body)
+
+    def _forget(self, link: Link) -> None:
+        self._idle.drop(link)
+        self._open.discard(link)
 
 
-def retry_after_of(headers: Iterable[tuple[bytes, bytes]], now: int) -> float | None:
+def retry_after_of(headers: Headers, now: int) -> float | None:
     """Returns the seconds of a Retry-After, which has a number of them or a date (RFC 9110, section 10.2.3).
 
     `now` is in microseconds since the epoch. What cannot be read counts as absent, what is over as 0.
     """
-    text = next((value.decode('latin-1').strip() for name, value in headers if name.lower() == b'retry-after'), '')
+    text = next((value.decode('latin-1').strip() for name, value in headers if name == b'retry-after'), '')
     if text.isascii() and text.isdigit():
         return min(float(text), MAX_PAUSE)
     try:
@@ -135,86 +130,28 @@ def retry_after_of(headers: Iterable[tuple[bytes, bytes]], now: int) -> float | 
         return None
 
 
-def _request_of(target: Target, outgoing: Outgoing) -> httpcore.Request:
-    return httpcore.Request(
-        'POST',
-        httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path),
-        headers=[
-            (b'Host', target.authority.encode()),
-            (b'Content-Length', str(len(outgoing.body)).encode()),
-            *_encoded(outgoing.headers),
-        ],
-        content=outgoing.body,
-    )
+def _request_of(target: Target, outgoing: Outgoing) -> h11.Request:
+    """Returns the head of a call.
 
-
-def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of a call in UTF-8.
-
-    They are checked here, because a library that refuses one writes it into the log.
+    Headers are checked here, because a library that refuses one repeats it.
 
     Raises:
         DeliveryFailedError: One of them cannot be sent.
     """
-    if not all(SENDABLE.fullmatch(value) for value in headers.values()):
+    if not all(SENDABLE.fullmatch(value) for value in outgoing.headers.values()):
         raise DeliveryFailedError('a header cannot be sent as it is', is_final=True)
-    return [(name.encode(), value.encode()) for name, value in headers.items() if name.lower() not in OURS]
-
-
-async def _let_go(response: httpcore.Response) -> None:
-    """Reads what is left of a short answer, and frees its connection; the answer counts, whatever comes of that."""
-    read = 0
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            assert isinstance(response.stream, AsyncIterable)
-            async for chunk in response.stream:
-                read += len(chunk)
-                if read > ANSWER_BYTES:
-                    break
-    except (TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
-        pass
-    finally:
-        await response.aclose()
-
-
-def _connecting(error: Exception) -> str:
-    """Says why there is no connection, in words of ours or of OpenSSL's check of the certificate."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f'the certificate was not accepted: {cause.verify_message}'
-        if isinstance(cause, ssl.SSLError):
-            return 'TLS failed'
-        cause = cause.__cause__ or cause.__context__
-    return 'there is no connection to the host'
+    given = [(name, value) for name, value in outgoing.headers.items() if name.lower() not in OURS]
+    headers = [('Host', target.authority), *given, ('Content-Length', str(len(outgoing.body)))]
+    encoded = [(name.encode(), value.encode()) for name, value in headers]
+    return h11.Request(method='POST', target=target.path, headers=encoded)
 
 
 def _tls_of(settings: Settings) -> ssl.SSLContext:
-    context = httpcore.default_ssl_context()
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
     if settings.webhook_ca_file is not None:
         try:
             context.load_verify_locations(settings.webhook_ca_file)
         except OSError:
             raise SettingsError(f'webhook_ca_file {settings.webhook_ca_file!r} has no certificates') from None
     return context
-
-
-def _proxy_of(url: str, tls: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
-    """Makes connections through a proxy; the address of the proxy itself is the operator's choice."""
-    try:
-        parts = urlsplit(url)
-        is_usable = parts.scheme in ('http', 'https') and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        parts, is_usable = urlsplit(''), False
-    if not is_usable:
-        raise SettingsError('webhook_proxy is no http or https URL')
-    authentication = (unquote(parts.username or '').encode(), unquote(parts.password or '').encode())
-    return httpcore.AsyncHTTPProxy(
-        proxy_url=url,
-        proxy_auth=authentication if any(authentication) else None,
-        ssl_context=tls,
-        max_connections=None,
-        max_keepalive_connections=IDLE_CONNECTIONS,
-        keepalive_expiry=IDLE_SECONDS,
-        network_backend=PlainBackend(),
-    )
