@@ -3,6 +3,7 @@
 Everything else is given an `IdSource`; `a2a_scribe.testing` has one that counts.
 """
 
+import secrets
 import uuid
 from typing import Protocol
 
@@ -20,3 +21,8 @@ class UuidSource:
     def new(self) -> str:
         """Returns a random UUID in its usual form."""
         return str(uuid.uuid4())
+
+
+def new_secret(size: int) -> bytes:
+    """Returns so many bytes that nobody can guess."""
+    return secrets.token_bytes(size)
