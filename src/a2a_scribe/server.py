@@ -122,7 +122,7 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     card = complete_card(agent_card, interfaces, authenticate)
     if (extended := options.get('extended_agent_card')) is not None:
         options['extended_agent_card'] = complete_card(extended, interfaces, authenticate)
-        if card.capabilities.extended_agent_card and not card.security_schemes:
+        if authenticate is None and card.capabilities.extended_agent_card and not card.security_schemes:
             logger.warning('The card declares no security scheme, so everybody gets the extended card')
     store = open_store(database)
     settings = settings or Settings.from_environment()

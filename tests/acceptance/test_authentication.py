@@ -1,18 +1,28 @@
 """Who may call: `serve` with API keys and with bearer tokens, on three bindings, right and wrong."""
 
 import asyncio
+import itertools
 import json
 import os
 import random
 import socket
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.client import (
+    AuthInterceptor,
+    ClientCallContext,
+    ClientCallInterceptor,
+    ClientConfig,
+    ClientFactory,
+    CredentialService,
+)
+from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, TaskState
 from typer.testing import CliRunner
 
 from a2a_scribe.cli.commands import app
@@ -275,6 +285,43 @@ def test_list_shows_people_a_table(tmp_path: Path) -> None:
     shown = run('keys', 'list', str(path)).stdout
     assert all(text in shown for text in ('ann', 'valid', '2099-01-31T00:00:00Z', key.split('_')[1]))
     assert key.split('_', 2)[2] not in shown
+
+
+# A client of a2a-sdk, which reads the card
+
+
+class Known(CredentialService):
+    """Credentials by the names of schemes."""
+
+    def __init__(self, credentials: Mapping[str, str]) -> None:
+        self._credentials = credentials
+
+    async def get_credentials(self, security_scheme_name: str, context: ClientCallContext | None) -> str | None:
+        return self._credentials.get(security_scheme_name)
+
+
+async def test_client_of_the_sdk_does_as_the_card_says(output: Output, publisher: Publisher, tmp_path: Path) -> None:
+    path = tmp_path / 'keys'
+    credentials = {'apiKey': new_key(path, 'ann'), 'bearer': token(now(), 'k2')}
+    SECRETS.append(credentials['bearer'])
+    options = ['--api-keys', str(path), '--grpc-in-card']
+    async with serving(output, *tokens(publisher.url), *options) as server:
+        seen = set()
+        for name, binding in itertools.product(credentials, ('JSONRPC', 'HTTP+JSON', 'GRPC')):
+            config = ClientConfig(
+                streaming=False,
+                httpx_client=server.http,
+                grpc_channel_factory=lambda _: server.channel,
+                supported_protocol_bindings=[binding],
+            )
+            interceptors: list[ClientCallInterceptor] = [AuthInterceptor(Known({name: credentials[name]}))]
+            client = await ClientFactory(config).create_from_url(server.url, interceptors=interceptors)
+            message = Message(role=Role.ROLE_USER, message_id='m', parts=[Part(text='complete')])
+            [event] = [each async for each in client.send_message(SendMessageRequest(message=message))]
+            assert event.task.status.state == TaskState.TASK_STATE_COMPLETED
+            seen.add(event.task.id)
+        page = (await server.wires[0].call('ListTasks', {}, headers=showing(credentials['apiKey']))).ok()
+        assert {task['id'] for task in page['tasks']} == seen
 
 
 # Options that cannot work
