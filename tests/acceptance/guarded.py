@@ -4,11 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import grpc.aio
 import httpx
@@ -27,6 +28,7 @@ WIRES: tuple[type[Wire], ...] = (JsonRpcWire, RestWire, GrpcWire)
 class Server:
     """A process that serves."""
 
+    pid: int
     url: str
     grpc_target: str
     http: httpx.AsyncClient
@@ -36,6 +38,12 @@ class Server:
     def wires(self) -> list[Wire]:
         """All bindings."""
         return [kind(cast('Any', self)) for kind in WIRES]
+
+    @property
+    def cpu(self) -> float:
+        """Seconds of processor that the process has taken so far."""
+        fields = Path(f'/proc/{self.pid}/stat').read_text().rpartition(') ')[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
     async def outcomes(self, headers: Pairs, operation: str = 'ListTasks') -> list[str]:
         """How a call is answered on each binding: `ok`, or the reason of the error."""
@@ -65,29 +73,32 @@ class Output:
 async def serving(output: Output, *arguments: str, database: str = 'memory') -> AsyncIterator[Server]:
     """Runs the command until the context ends; it has to end well."""
     command = [*COMMAND, 'serve', 'tests.conformance.actor:Actor', '--port', '0', '--grpc-port', '0']
-    process = subprocess.Popen(  # noqa: ASYNC220 - nothing else goes on meanwhile
-        [*command, '--database', database, *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(2)]
-        assert 'serving' in lines[0], process.communicate()
-        target = lines[1].split()[-1]
-        async with (
-            httpx.AsyncClient(trust_env=False, timeout=TOO_LONG) as http,
-            grpc.aio.insecure_channel(target) as channel,
-        ):
-            yield Server(lines[0].split()[-1], target, http, channel)
-        process.send_signal(signal.SIGTERM)
-        output.text += ''.join(process.communicate(timeout=TOO_LONG))
-        assert process.returncode == 0
-    finally:
-        process.kill()
-        process.communicate()
+    # A pipe that nobody reads would hold up the server once it is full.
+    with tempfile.TemporaryFile('w+') as errors:
+        process = subprocess.Popen(  # noqa: ASYNC220 - nothing else goes on meanwhile
+            [*command, '--database', database, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(2)]
+            assert 'serving' in lines[0], _written(errors)
+            target = lines[1].split()[-1]
+            async with (
+                httpx.AsyncClient(trust_env=False, timeout=TOO_LONG) as http,
+                grpc.aio.insecure_channel(target) as channel,
+            ):
+                yield Server(process.pid, lines[0].split()[-1], target, http, channel)
+            process.send_signal(signal.SIGTERM)
+            output.text += process.communicate(timeout=TOO_LONG)[0] + _written(errors)
+            assert process.returncode == 0
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def _written(file: IO[str]) -> str:
+    file.seek(0)
+    return file.read()
 
 
 def run(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

@@ -470,6 +470,22 @@ async def test_answers_about_tasks_of_others_take_as_long_as_those_about_none(ou
             assert abs(theirs - none) < 0.25 * none, (wire.binding, theirs, none)
 
 
+@pytest.mark.skipif(not os.environ.get('SCRIBE_FULL'), reason='takes long, and a machine without other work')
+async def test_tokens_take_little_of_the_processor(output: Output, publisher: Publisher) -> None:
+    async with serving(output) as open_server, serving(output, *tokens(publisher.url)) as guarded:
+        right = list(bearing(token(now(), 'k1', 'RS256', exp=int(now()) + 3600)))
+        taken: dict[Server, list[float]] = {open_server: [], guarded: []}
+        for _ in range(6):
+            for server, costs in taken.items():
+                before = server.cpu
+                for _ in range(500):
+                    (await server.wires[0].call('SendMessage', request_of('complete'), headers=right)).ok()
+                costs.append(server.cpu - before)
+        without, with_tokens = [statistics.median(costs[1:]) for costs in taken.values()]
+        print(f'\nms of processor per small task: {without * 2:.3f}, with tokens {with_tokens * 2:.3f}')
+        assert with_tokens < 1.15 * without
+
+
 def test_nothing_is_left_that_listens() -> None:
     """The publisher of these tests gives its port back."""
     publisher = Publisher()

@@ -1,7 +1,10 @@
 """Bearer tokens: which are taken, by which keys, and for whom."""
 
 import base64
+import importlib.util
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from a2a_scribe import (
     UnauthenticatedError,
 )
 from a2a_scribe.auth import bearer
+from a2a_scribe.auth.crypto import load_crypto
 from a2a_scribe.auth.key_sets import ASYMMETRIC
 from a2a_scribe.testing.clock import START, FakeClock
 from tests.support.issuer import (
@@ -334,6 +338,21 @@ async def test_bounded_number_of_tokens_is_known(door: Door, monkeypatch: pytest
     monkeypatch.setattr(door.tokens, '_jws', None)
     assert [await door.owner(text) for text in given[2:]] == ['s2', 's3', 's4']
     await door.refusal(given[0])
+
+
+# The extra
+
+
+def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, 'find_spec', lambda _: None)
+    with pytest.raises(SettingsError, match=r"pip install 'a2a-scribe\[crypto\]'"):
+        load_crypto.__wrapped__()
+
+
+def test_extra_is_imported_only_when_it_is_asked_for() -> None:
+    program = "import sys, a2a_scribe.cli; print({'jwt', 'cryptography'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True)
+    assert shown.stdout == 'set()\n'
 
 
 # Keys and options that cannot be used
