@@ -220,6 +220,18 @@ def test_file_is_for_its_user_alone(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.skipif(not hasattr(os, 'fchown'), reason='modes are those of POSIX')
+def test_file_keeps_its_mode_and_place(tmp_path: Path) -> None:
+    """A server that runs as another user has to be able to read it, and a link to it leads to it still."""
+    path = write(tmp_path / 'keys', made(1))
+    path.chmod(0o640)
+    (tmp_path / 'link').symlink_to(path)
+    KeyFile(tmp_path / 'link').add(made(2).stored)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert (tmp_path / 'link').is_symlink()
+    assert len(parse_keys(path.read_bytes())) == 2
+
+
 def test_two_commands_at_once_do_not_lose_a_key(tmp_path: Path) -> None:
     path = write(tmp_path / 'keys', made(1))
     (tmp_path / 'keys.new').touch()

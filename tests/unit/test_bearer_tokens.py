@@ -312,6 +312,15 @@ async def test_token_that_is_known_is_not_verified_again(door: Door, monkeypatch
     await door.refusal(token(NOW, iat=int(NOW) - 1))
 
 
+async def test_claims_are_the_callers_own(door: Door) -> None:
+    given = call(f'Bearer {token(NOW, groups=["a"])}')
+    for _ in range(3):
+        claims: Any = (await door.tokens(given)).claims
+        assert claims['groups'] == ['a']
+        claims['groups'].append('admin')
+        claims['sub'] = 'ben'
+
+
 async def test_token_that_is_known_expires_all_the_same(door: Door) -> None:
     right = token(NOW, exp=int(NOW) + 60)
     assert await door.owner(right) == 'ann'

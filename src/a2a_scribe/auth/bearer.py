@@ -28,8 +28,21 @@ SCHEME: Final = 'bearer'
 HEADER: Final = 'authorization'
 CREDENTIALS: Final = re.compile(r'Bearer +([A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+)', re.IGNORECASE)
 MAX_TOKEN: Final = 8_192
-MAX_REMEMBERED: Final = 10_000
+MAX_REMEMBERED: Final = 5_000
 MICROS: Final = 1_000_000
+
+
+class Known(NamedTuple):
+    """A token that was verified."""
+
+    owner: str
+    scopes: frozenset[str]
+    payload: bytes
+    expires: float
+
+    def principal(self) -> Principal:
+        """Returns whose it is; the claims are the caller's own, to do with as they like."""
+        return Principal(self.owner, self.scopes, orjson.loads(self.payload), SCHEME)
 
 
 class Header(NamedTuple):
@@ -98,16 +111,15 @@ class BearerTokens:
         digest = hashlib.sha256(token).digest()
         keys, now = self._source.known(), self._clock.now() / MICROS
         if (found := self._verified.get(digest, keys, now)) is not None:
-            return found
+            return found.principal()
         header = self._header_of(token)
         keys = await self._keys_for(header, keys)
-        claims = self._claims_of(token, header, keys)
-        now = self._clock.now() / MICROS
-        expires = self._rules.check(claims, now)
-        principal = Principal(self._rules.owner_of(claims), scopes_of(claims), claims, SCHEME)
-        self._rules.check_scopes(principal.scopes)
-        self._verified.add(digest, keys, expires, principal)
-        return principal
+        payload, claims = self._signed_in(token, header, keys)
+        expires = self._rules.check(claims, self._clock.now() / MICROS)
+        found = Known(self._rules.owner_of(claims), scopes_of(claims), payload, expires)
+        self._rules.check_scopes(found.scopes)
+        self._verified.add(digest, keys, found)
+        return found.principal()
 
     def _header_of(self, token: bytes) -> Header:
         """Reads what is not verified yet. Raises: UnauthenticatedError."""
@@ -130,8 +142,8 @@ class BearerTokens:
             raise TemporaryError
         return keys
 
-    def _claims_of(self, token: bytes, header: Header, keys: KeySet) -> Any:
-        """Verifies the signature and returns what was signed. Raises: UnauthenticatedError."""
+    def _signed_in(self, token: bytes, header: Header, keys: KeySet) -> tuple[bytes, Any]:
+        """Verifies the signature and returns what was signed, and what it says. Raises: UnauthenticatedError."""
         for key in keys.fitting(header.key_id, header.algorithm):
             try:
                 found = self._jws.decode_complete(token, key.material, [header.algorithm])
@@ -139,7 +151,7 @@ class BearerTokens:
             except Exception:  # noqa: BLE001 - bytes of anybody in a library: however it fails, they are refused
                 continue
             if isinstance(claims, dict):
-                return claims
+                return found['payload'], claims
         raise not_valid()
 
 
@@ -149,23 +161,21 @@ class Verified:
     def __init__(self) -> None:
         """Starts without any."""
         self._keys: KeySet | None = None
-        self._known: dict[bytes, tuple[float, Principal]] = {}
+        self._known: dict[bytes, Known] = {}
 
-    def get(self, digest: bytes, keys: KeySet | None, now: float) -> Principal | None:
-        """Returns whose token it is, `None` if that has to be found out."""
-        if keys is not self._keys:
-            return None
-        expires, principal = self._known.get(digest, (now, None))
-        return principal if now < expires else None
+    def get(self, digest: bytes, keys: KeySet | None, now: float) -> Known | None:
+        """Returns what is known of a token, `None` if that has to be found out."""
+        found = self._known.get(digest)
+        return found if found is not None and keys is self._keys and now < found.expires else None
 
-    def add(self, digest: bytes, keys: KeySet, expires: float, principal: Principal) -> None:
+    def add(self, digest: bytes, keys: KeySet, known: Known) -> None:
         """Keeps a token; forgets those that other keys verified, and the oldest when there are too many."""
         if keys is not self._keys:
             self._keys, self._known = keys, {}
         self._known.pop(digest, None)
         if len(self._known) >= MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
-        self._known[digest] = expires, principal
+        self._known[digest] = known
 
 
 def token_in(call: IncomingCall) -> bytes:

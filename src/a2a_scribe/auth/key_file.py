@@ -7,6 +7,7 @@ to compute, as passwords need, would only make each call slow.
 import base64
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -186,7 +187,8 @@ class KeyFile:
 
     def _change(self, change: Any) -> dict[str, StoredKey]:
         """Writes the file anew beside it and puts it in its place; the new one's being there keeps others out."""
-        draft = self._path.with_name(self._path.name + '.new')
+        place = self._path.resolve()
+        draft = place.with_name(place.name + '.new')
         try:
             file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -200,11 +202,22 @@ class KeyFile:
                 keys: dict[str, StoredKey] = change(self.keys())
                 out.write(render_keys(keys.values()))
                 out.flush()
+                _look_alike(out.fileno(), place)
                 os.fsync(out.fileno())
-            draft.replace(self._path)
+            draft.replace(place)
         except OSError as error:
             raise SettingsError(f'{str(self._path)!r} cannot be written: {error.strerror}') from error
         finally:
             with suppress(FileNotFoundError):
                 draft.unlink()
         return keys
+
+
+def _look_alike(file: int, place: Path) -> None:
+    """Gives a file the owner, as far as we may, and the mode of the one that it replaces: a server has to read it."""
+    with suppress(FileNotFoundError):
+        found = place.stat()
+        if hasattr(os, 'fchown'):
+            with suppress(PermissionError):
+                os.fchown(file, found.st_uid, found.st_gid)
+            os.fchmod(file, stat.S_IMODE(found.st_mode))

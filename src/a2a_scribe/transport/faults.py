@@ -103,8 +103,13 @@ def error_headers(error: A2AError) -> list[tuple[str, str]]:
 def challenges(error: A2AError) -> list[tuple[str, str]]:
     """Returns how a client is to say who it is, as headers or metadata (RFC 9110, section 11.6.1)."""
     if isinstance(error, UnauthenticatedError | PermissionDeniedError):
-        return [('www-authenticate', challenge) for challenge in error.challenges]
+        return [('www-authenticate', _printable(challenge)) for challenge in error.challenges]
     return []
+
+
+def _printable(text: str) -> str:
+    """Returns what of a text can stand in a header, and in gRPC's metadata; authenticators of users write some."""
+    return ''.join(each for each in text if ' ' <= each <= '~')
 
 
 def details_of(error: A2AError) -> list[Detail]:
