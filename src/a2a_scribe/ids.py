@@ -24,5 +24,5 @@ class UuidSource:
 
 
 def new_secret(size: int) -> bytes:
-    """Returns random bytes that nobody can guess."""
+    """Returns so many bytes that nobody can guess."""
     return secrets.token_bytes(size)

@@ -8,6 +8,7 @@ import asyncio
 import gc
 import importlib
 import importlib.util
+import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
+from a2a_scribe.auth.principals import Authenticate
 from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.engine.orders import AfterCrash
 from a2a_scribe.errors import SettingsError
@@ -40,9 +42,11 @@ from a2a_scribe.transport.calls import Wire
 from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
 from a2a_scribe.transport.jwks import create_jwks_routes
-from a2a_scribe.transport.listening import address, listen, reachable, serve_http
+from a2a_scribe.transport.listening import address, is_loopback, listen, reachable, serve_http
 from a2a_scribe.transport.rest import not_found
 from a2a_scribe.transport.routes import create_agent_card_routes, jsonrpc_routes, rest_routes, wire_of
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_DATABASE = 'sqlite+aiosqlite:///a2a-scribe.db'
 DEFAULT_URL = 'http://127.0.0.1:8000'
@@ -76,10 +80,11 @@ class AppOptions(HandlerOptions, total=False):
     rpc_path: str | None
     rest_prefix: str | None
     context_builder: ServerCallContextBuilder | None
+    authenticate: Authenticate | None
     routes: Sequence[BaseRoute]
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - each is a choice of its own
     executor: AgentExecutor,
     agent_card: AgentCard,
     database: Database = DEFAULT_DATABASE,
@@ -89,6 +94,7 @@ def create_app(
     rest_prefix: str | None = '',
     url: str = DEFAULT_URL,
     context_builder: ServerCallContextBuilder | None = None,
+    authenticate: Authenticate | None = None,
     routes: Sequence[BaseRoute] = (),
     **options: Unpack[HandlerOptions],
 ) -> Starlette:
@@ -103,6 +109,8 @@ def create_app(
         rest_prefix: What the paths of HTTP+JSON begin with, `None` to leave them out.
         url: Where clients reach the app; only for the interfaces that are added to the card.
         context_builder: Turns a request into a call context (who calls, with which headers).
+        authenticate: Says whom a call comes from, on all bindings, before its body is read; its principal is the
+            owner. `ApiKeys`, `BearerTokens`, or a function of yours. Without one, everybody is let in.
         routes: Routes of your own. They come first, because HTTP+JSON claims `/{tenant}/...`.
         **options: Further arguments of `DefaultRequestHandler`.
 
@@ -115,9 +123,11 @@ def create_app(
     if not isinstance(agent_card, AgentCard):
         raise SettingsError(f'agent_card must be an AgentCard, not {type(agent_card).__name__}')
     interfaces = http_interfaces(url, rpc_path, rest_prefix)
-    card = complete_card(agent_card, interfaces)
+    card = complete_card(agent_card, interfaces, authenticate)
     if (extended := options.get('extended_agent_card')) is not None:
-        options['extended_agent_card'] = complete_card(extended, interfaces)
+        options['extended_agent_card'] = complete_card(extended, interfaces, authenticate)
+        if authenticate is None and card.capabilities.extended_agent_card and not card.security_schemes:
+            logger.warning('The card declares no security scheme, so everybody gets the extended card')
     store = open_store(database)
     settings = settings or Settings.from_environment()
     options.setdefault('request_context_builder', SimpleRequestContextBuilder(True, store))
@@ -134,7 +144,7 @@ def create_app(
             if isinstance(database, str) and isinstance(store, DatabaseTaskStore):
                 await store.engine.dispose()
 
-    wire = wire_of(handler, context_builder)
+    wire = wire_of(handler, context_builder, authenticate)
     app = Starlette(routes=[*routes, *_routes(wire, rpc_path, rest_prefix)], lifespan=lifespan)
     app.router.redirect_slashes = False
     app.router.default = not_found
@@ -230,6 +240,8 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
     """
     settings = options.get('settings') or Settings.from_environment()
     options['settings'] = settings
+    if not is_loopback(host) and not any((options.get('authenticate'), options.get('context_builder'))):
+        logger.warning('Listening on %s without authentication: whoever reaches it is served', host or 'all addresses')
 
     async def run(listener: socket) -> None:
         place = url or f'http://{address(reachable(host), listener.getsockname()[1])}'

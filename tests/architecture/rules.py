@@ -17,6 +17,7 @@ RANKS: Mapping[str, int] = {
     'signals': 0,
     'version': 0,
     'protocol': 1,
+    'auth': 2,
     'client': 2,
     'webhooks': 2,
     'core': 2,
@@ -61,6 +62,7 @@ DENIED_WORDS = ('TODO', 'FIXME', 'XXX', 'HACK')
 FOLDERS = frozenset(
     {
         'protocol',
+        'auth',
         'client',
         'webhooks',
         'core',

@@ -6,7 +6,7 @@ from tests.conformance.over_grpc import GrpcWire
 from tests.conformance.over_http import HttpWire, JsonRpcWire, RestWire
 from tests.conformance.section_09_cards import card_of
 from tests.conformance.site import USER, Site
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.wire import HTTP, REST, Pairs, Wire
 
 SECTION = Section(9, 'Extended card, and bindings that are alike')
@@ -50,7 +50,7 @@ async def extended_card_has_its_required_fields(wire: Wire, site: Site) -> None:
 CALLERS = SECTION.must('3.1.11', 'The extended card is for callers who are authenticated by a declared scheme')
 
 
-@CALLERS.check(later=Later.DOORS)
+@CALLERS.check()
 async def extended_card_is_not_for_strangers(wire: Wire, site: Site) -> None:
     members = wire.at(await site.service('members'))
     if isinstance(members, HttpWire):

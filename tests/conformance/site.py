@@ -34,6 +34,7 @@ from starlette.types import ASGIApp
 from a2a_scribe import Settings, create_app
 from a2a_scribe.server import serve_grpc
 from tests.conformance.actor import Actor
+from tests.conformance.doorman import Doorman
 
 QUICK = Settings(
     create_task_after=0.05, poll_interval=0.02, stream_keep_alive=0.05, card_max_age=60, request_bytes=1_000_000
@@ -152,6 +153,12 @@ KINDS: Mapping[str, Callable[[], dict[str, Any]]] = {
     'users': lambda: {'context_builder': TrustingBuilder(), 'grpc_context_builder': trusting_builder},
     'prefixed': lambda: {'rpc_path': '/a2a/rpc', 'rest_prefix': '/a2a/rest'},
     'members': for_members,
+    # Asks who calls.
+    'guarded': lambda: {
+        'agent_card': new_card(capabilities={'extended_agent_card': True}),
+        'extended_agent_card': extended_card(),
+        'authenticate': Doorman(),
+    },
     # Has a 0.3 interface for each binding: for the switch to come.
     'old': lambda: {
         **for_members(),

@@ -18,8 +18,10 @@ from a2a_scribe.protocol.faults import (
     BusyError,
     InvalidFieldError,
     InvalidFieldsError,
+    PermissionDeniedError,
     TemporaryError,
     TooLargeError,
+    UnauthenticatedError,
     Violation,
 )
 from a2a_scribe.transport.asgi import MediaTypeError, NotAllowedError
@@ -99,6 +101,27 @@ def check_bindings(error: A2AError) -> list[Any]:
     assert rest['error']['status'] == code_pb2.Code.Name(grpc.code)
     assert details_as_messages(rpc['data']) == unpacked(status_pb2.Status.FromString(grpc.SerializeToString()))
     return unpacked(grpc)
+
+
+def test_challenges_are_fit_for_headers() -> None:
+    error = UnauthenticatedError('x', ['Own realm="ä"\r\nSet-Cookie: a=b', 'Other'])
+    assert error_headers(error) == [
+        ('www-authenticate', 'Own realm=""Set-Cookie: a=b'),
+        ('www-authenticate', 'Other'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ('error', 'row'),
+    [
+        (UnauthenticatedError(), (-32000, 401, 'UNAUTHENTICATED', 'UNAUTHENTICATED')),
+        (PermissionDeniedError(), (-32000, 403, 'PERMISSION_DENIED', 'PERMISSION_DENIED')),
+    ],
+)
+def test_callers_who_are_not_let_in_are_told_alike(error: A2AError, row: tuple[int, int, str, str]) -> None:
+    (info,) = check_bindings(error)
+    rest = to_status(error)['error']
+    assert (to_rpc(error)['code'], rest['code'], rest['status'], info.reason) == row
 
 
 # The table

@@ -5,13 +5,25 @@ from typing import Annotated
 
 import typer
 
+from a2a_scribe.cli.authentication import (
+    Algorithms,
+    ApiKeyFile,
+    Audience,
+    Doors,
+    Issuer,
+    Keys,
+    Leeway,
+    OwnerClaim,
+    Scopes,
+)
 from a2a_scribe.cli.demo.command import show_demo
 from a2a_scribe.cli.operator.commands import db_app, doctor, nodes_app
+from a2a_scribe.cli.operator.key_commands import keys_app
 from a2a_scribe.cli.operator.task_commands import tasks_app
 from a2a_scribe.cli.operator.webhook_commands import webhooks_app
 from a2a_scribe.cli.running import run as run_program
-from a2a_scribe.cli.serving import serve_executor
-from a2a_scribe.cli.webhooks_keys import keys_app
+from a2a_scribe.cli.serving import Place, serve_executor
+from a2a_scribe.cli.webhooks_keys import keys_app as webhook_keys_app
 from a2a_scribe.server import DEFAULT_DATABASE
 from a2a_scribe.version import __version__
 
@@ -24,12 +36,13 @@ app = typer.Typer(
 )
 
 
-webhooks_app.add_typer(keys_app, name='keys')
+webhooks_app.add_typer(webhook_keys_app, name='keys')
 
 app.add_typer(db_app, name='db')
 app.add_typer(tasks_app, name='tasks')
 app.add_typer(nodes_app, name='nodes')
 app.add_typer(webhooks_app, name='webhooks')
+app.add_typer(keys_app, name='keys')
 app.command()(doctor)
 
 
@@ -47,7 +60,7 @@ def options(
 
 
 @app.command()
-def serve(
+def serve(  # noqa: PLR0913, PLR0917 - each is a choice of its own
     target: Annotated[str, typer.Argument(metavar='MODULE:EXECUTOR', help='An instance, class or factory.')],
     card: Annotated[Path | None, typer.Option(metavar='FILE.json', help='The agent card; made if absent.')] = None,
     database: Annotated[str, typer.Option(metavar='URL', help='Where tasks are kept.')] = DEFAULT_DATABASE,
@@ -56,13 +69,28 @@ def serve(
     grpc_port: Annotated[int | None, typer.Option(min=0, max=65535, help='The port for gRPC, if wanted.')] = None,
     grpc_in_card: Annotated[bool, typer.Option(help='Name the gRPC interface in the card.')] = False,
     url: Annotated[str | None, typer.Option(metavar='URL', help='Where clients reach it; for the card.')] = None,
+    api_keys: ApiKeyFile = None,
+    jwt_issuer: Issuer = None,
+    jwt_audience: Audience = None,
+    jwt_keys: Keys = None,
+    jwt_algorithms: Algorithms = None,
+    jwt_owner_claim: OwnerClaim = None,
+    jwt_scopes: Scopes = None,
+    jwt_leeway: Leeway = None,
 ) -> None:
     """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
-    raise typer.Exit(
-        serve_executor(
-            target, card, database, host=host, port=port, grpc_port=grpc_port, grpc_in_card=grpc_in_card, url=url
-        )
+    doors = Doors(
+        api_keys=api_keys,
+        issuer=jwt_issuer,
+        audience=jwt_audience,
+        keys=jwt_keys,
+        algorithms=jwt_algorithms,
+        owner_claim=jwt_owner_claim,
+        scopes=jwt_scopes,
+        leeway=jwt_leeway,
     )
+    place = Place(host=host, port=port, grpc_port=grpc_port, grpc_in_card=grpc_in_card, url=url)
+    raise typer.Exit(serve_executor(target, card, database, doors, place))
 
 
 @app.command(context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []})

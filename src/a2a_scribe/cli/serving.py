@@ -7,10 +7,11 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import TypedDict
 
 from sqlalchemy.engine import make_url
 
+from a2a_scribe.cli.authentication import Doors
 from a2a_scribe.cli.leaving import leave_within
 from a2a_scribe.cli.loading import check_folder, load_card, load_executor, make_card
 from a2a_scribe.errors import EnvironmentFault, ScribeError
@@ -31,7 +32,7 @@ class Place(TypedDict):
     url: str | None
 
 
-def serve_executor(target: str, card: Path | None, database: str, **place: Unpack[Place]) -> int:
+def serve_executor(target: str, card: Path | None, database: str, doors: Doors, place: Place) -> int:
     """Serves until the process is told to stop; returns its exit code."""
     logging.basicConfig(format='%(asctime)s %(levelname)s %(name)s: %(message)s', level=logging.WARNING)
     if '' not in sys.path:
@@ -46,6 +47,7 @@ def serve_executor(target: str, card: Path | None, database: str, **place: Unpac
             agent_card,
             database,
             settings=settings,
+            authenticate=doors.authenticator(),
             on_ready=lambda url: print(f'a2a-scribe: serving {agent_card.name} at {url}', flush=True),
             on_grpc_ready=lambda address: print(f'a2a-scribe: and over gRPC at {address}', flush=True),
             **place,

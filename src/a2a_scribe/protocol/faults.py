@@ -86,6 +86,28 @@ class BusyError(TemporaryError):
     retry_after = 2
 
 
+class UnauthenticatedError(A2AError):
+    """The caller is not known: credentials are missing or not valid (section 3.3.2)."""
+
+    message = 'Credentials are missing or not valid'
+
+    def __init__(self, message: str | None = None, challenges: Sequence[str] = ()) -> None:
+        """Takes what the client is told, and the values of WWW-Authenticate; those of the card's schemes if absent."""
+        super().__init__(message)
+        self.challenges = tuple(challenges)
+
+
+class PermissionDeniedError(A2AError):
+    """The caller is known, and may not do this, whether or not there is something to do it with (section 3.3.2)."""
+
+    message = 'The caller lacks the permission'
+
+    def __init__(self, message: str | None = None, challenges: Sequence[str] = ()) -> None:
+        """Takes what the client is told, and the values of WWW-Authenticate, if there are any."""
+        super().__init__(message)
+        self.challenges = tuple(challenges)
+
+
 class Fault(NamedTuple):
     """A row of the table."""
 
@@ -117,7 +139,10 @@ FAULTS: Final[dict[type[A2AError], Fault]] = {
     InternalError: Fault(-32603, 500, 'INTERNAL', 'INTERNAL_ERROR'),
     TemporaryError: Fault(-32603, 503, 'UNAVAILABLE', 'INTERNAL_ERROR'),
     BusyError: Fault(-32603, 503, 'RESOURCE_EXHAUSTED', 'INTERNAL_ERROR'),
+    UnauthenticatedError: Fault(-32000, 401, 'UNAUTHENTICATED', 'UNAUTHENTICATED'),
+    PermissionDeniedError: Fault(-32000, 403, 'PERMISSION_DENIED', 'PERMISSION_DENIED'),
 }
+"""The last two have a code that JSON-RPC leaves to servers and A2A does not use: it begins at -32001."""
 
 
 def fault_of(error: A2AError) -> Fault:

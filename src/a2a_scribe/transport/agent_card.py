@@ -12,9 +12,11 @@ from a2a.types.a2a_pb2 import AgentCard, AgentExtension, AgentInterface
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH, PROTOCOL_VERSION_CURRENT, TransportProtocol
 from starlette.types import Receive, Scope, Send
 
+from a2a_scribe.auth.principals import Authenticate
 from a2a_scribe.protocol.extensions import SEQUENCE_URI
 from a2a_scribe.protocol.required import missing_fields
 from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.authentication import declare_schemes
 from a2a_scribe.transport.caching import answer_cached
 from a2a_scribe.transport.operations import card_to_json
 from a2a_scribe.transport.rest import refuse
@@ -29,8 +31,9 @@ SEQUENCE_TEXT: Final = (
 )
 
 
-def complete_card(agent_card: AgentCard, interfaces: Interfaces) -> AgentCard:
-    """A copy of the card that names these interfaces, in their order, and the extension that streams have."""
+def complete_card(agent_card: AgentCard, interfaces: Interfaces, authenticate: Authenticate | None = None) -> AgentCard:
+    """A copy of the card that names these interfaces, in their order, the extension that streams have, and the schemes
+    by which callers are authenticated."""
     card = AgentCard()
     card.CopyFrom(agent_card)
     if card.signatures:
@@ -41,6 +44,7 @@ def complete_card(agent_card: AgentCard, interfaces: Interfaces) -> AgentCard:
             AgentInterface(url=url, protocol_binding=binding.value, protocol_version=PROTOCOL_VERSION_CURRENT)
             for binding, url in interfaces.items()
         )
+    declare_schemes(card, authenticate)
     declared = {extension.uri for extension in card.capabilities.extensions}
     if card.capabilities.streaming and SEQUENCE_URI not in declared:
         card.capabilities.extensions.append(AgentExtension(uri=SEQUENCE_URI, description=SEQUENCE_TEXT))

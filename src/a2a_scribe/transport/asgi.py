@@ -14,8 +14,9 @@ from urllib.parse import parse_qsl
 from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
 from starlette.types import Message, Receive, Scope, Send
 
+from a2a_scribe.auth.principals import Principal
 from a2a_scribe.errors import CallerGoneError
-from a2a_scribe.protocol.faults import TooLargeError, TooLargeFieldError
+from a2a_scribe.protocol.faults import PermissionDeniedError, TooLargeError, TooLargeFieldError, UnauthenticatedError
 
 JSON: Final = 'application/json'
 MAX_QUERY_FIELDS: Final = 100
@@ -54,6 +55,8 @@ EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
     TooLargeError: 413,
     TooLargeFieldError: 413,
     NotAllowedError: 405,
+    UnauthenticatedError: 401,
+    PermissionDeniedError: 403,
 }
 """Errors of HTTP itself, which have a status of their own on both of its bindings."""
 
@@ -61,7 +64,7 @@ EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
 class HttpCall:
     """A request and its answer."""
 
-    __slots__ = ('_begun', '_gone', '_receive', '_scope', '_send', 'headers')
+    __slots__ = ('_begun', '_gone', '_receive', '_scope', '_send', 'headers', 'principal')
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Takes what ASGI hands over."""
@@ -71,6 +74,8 @@ class HttpCall:
         self._begun = self._gone = False
         self.headers = [(name.decode('latin-1'), value.decode('latin-1')) for name, value in scope['headers']]
         """Names in lower case, as ASGI has them."""
+        self.principal: Principal | None = None
+        """Whom the request comes from, once that has been found out."""
 
     @property
     def scope(self) -> Scope:

@@ -15,6 +15,7 @@ from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import ExtensionSupportRequiredError
 from starlette.requests import Request
 
+from a2a_scribe.auth.principals import Authenticate, Binding, IncomingCall, Principal
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.protocol.extensions import SEQUENCE_URI
@@ -31,6 +32,7 @@ from a2a_scribe.protocol.service_parameters import (
 )
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.asgi import HttpCall
+from a2a_scribe.transport.authentication import http_call, identify, note_principal
 from a2a_scribe.transport.events import EventTexts
 from a2a_scribe.transport.operations import Operation
 
@@ -71,6 +73,7 @@ class Wire:
     card: AgentCard
     settings: Settings
     context_builder: ServerCallContextBuilder | None = None
+    authenticate: Authenticate | None = None
     clock: Clock = field(default_factory=SystemClock)
     texts: EventTexts = field(default_factory=EventTexts)
     declared: frozenset[str] = field(init=False)
@@ -81,6 +84,15 @@ class Wire:
         extensions = self.card.capabilities.extensions
         object.__setattr__(self, 'declared', frozenset(each.uri for each in extensions) | {SEQUENCE_URI})
         object.__setattr__(self, 'required', frozenset(each.uri for each in extensions if each.required))
+
+    async def identify(self, call: IncomingCall) -> Principal | None:
+        """Returns whom a call comes from, `None` if nobody asks. Raises as `authentication.identify`."""
+        return None if self.authenticate is None else await identify(self.authenticate, call, self.card)
+
+    async def identify_http(self, call: HttpCall, binding: Binding) -> None:
+        """Finds out whom an HTTP request comes from, before its body is read. Raises as `identify`."""
+        if self.authenticate is not None:
+            call.principal = await identify(self.authenticate, http_call(call, binding), self.card)
 
     def admit(self, parameters: ServiceParameters) -> Admission:
         """Lets a call in.
@@ -109,6 +121,7 @@ class Wire:
             raise InvalidFieldError('tenant', 'is not that of the call')
         context.tenant = context.tenant or tenant
         context.state.update(state)
+        note_principal(context, call.principal)
         note_key(context, admission)
         return context
 

@@ -15,7 +15,14 @@ from google.protobuf import any_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from a2a_scribe.protocol.codec.errors import UnencodableError
-from a2a_scribe.protocol.faults import DOMAIN, TemporaryError, Violation, fault_of
+from a2a_scribe.protocol.faults import (
+    DOMAIN,
+    PermissionDeniedError,
+    TemporaryError,
+    UnauthenticatedError,
+    Violation,
+    fault_of,
+)
 from a2a_scribe.transport.asgi import NotAllowedError
 
 logger = logging.getLogger(__name__)
@@ -90,7 +97,19 @@ def error_headers(error: A2AError) -> list[tuple[str, str]]:
         headers.append(('retry-after', str(seconds)))
     if isinstance(error, NotAllowedError):
         headers.append(('allow', error.allowed))
-    return headers
+    return headers + challenges(error)
+
+
+def challenges(error: A2AError) -> list[tuple[str, str]]:
+    """Returns how a client is to say who it is, as headers or metadata (RFC 9110, section 11.6.1)."""
+    if isinstance(error, UnauthenticatedError | PermissionDeniedError):
+        return [('www-authenticate', _printable(challenge)) for challenge in error.challenges]
+    return []
+
+
+def _printable(text: str) -> str:
+    """Returns what of a text can stand in a header, and in gRPC's metadata; authenticators of users write some."""
+    return ''.join(each for each in text if ' ' <= each <= '~')
 
 
 def details_of(error: A2AError) -> list[Detail]:

@@ -8,6 +8,7 @@ which is an extra of the package, before it is.
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, Final
+from urllib.parse import unquote
 
 from a2a.auth.user import UnauthenticatedUser
 from a2a.server.context import ServerCallContext
@@ -15,12 +16,14 @@ from a2a.types import a2a_pb2
 from a2a.utils.errors import InvalidRequestError
 from google.protobuf.message import DecodeError
 
+from a2a_scribe.auth.principals import IncomingCall
 from a2a_scribe.protocol.faults import fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
 from a2a_scribe.protocol.size import check_binary
+from a2a_scribe.transport.authentication import note_principal
 from a2a_scribe.transport.calls import Admission, Wire, note_key
 from a2a_scribe.transport.events import to_stream_response
-from a2a_scribe.transport.faults import as_a2a_error, to_grpc_status
+from a2a_scribe.transport.faults import as_a2a_error, challenges, to_grpc_status
 from a2a_scribe.transport.operations import OPERATIONS, Operation
 
 SERVICE: Final = a2a_pb2.DESCRIPTOR.services_by_name['A2AService'].full_name
@@ -82,7 +85,9 @@ class GrpcBinding:
 
     async def _begin(self, data: bytes, call: Call, operation: Operation) -> tuple[Any, ServerCallContext, Admission]:
         """Lets a call in and reads its request."""
-        admission = self._wire.admit(service_parameters(_metadata(call)))
+        metadata = _metadata(call)
+        principal = await self._wire.identify(_incoming(call, metadata, operation))
+        admission = self._wire.admit(service_parameters(metadata))
         try:
             check_binary(data, operation.request, self._wire.settings.request_values)
             params = operation.request.FromString(data)
@@ -92,6 +97,7 @@ class GrpcBinding:
             await call.send_initial_metadata([(name.lower(), value) for name, value in admission.headers])
         context = self._build(call)
         context.requested_extensions |= admission.parameters.extensions
+        note_principal(context, principal)
         note_key(context, admission)
         context.tenant = context.tenant or getattr(params, 'tenant', '')
         return params, context, admission
@@ -113,9 +119,15 @@ def _metadata(call: Call) -> list[tuple[str, str]]:
     return [(name, value) for name, value in call.invocation_metadata() or () if isinstance(value, str)]
 
 
+def _incoming(call: Call, metadata: list[tuple[str, str]], operation: Operation) -> IncomingCall:
+    """Returns what is known of a call."""
+    address = unquote(call.peer().partition(':')[2])
+    return IncomingCall('GRPC', metadata, address.rpartition(':')[0].strip('[]'), f'/{SERVICE}/{operation.name}')
+
+
 async def _abort(call: Call, error: Exception, codes: Any) -> None:
     """Ends a call with an error (section 10.6)."""
     told = as_a2a_error(error)
     status = to_grpc_status(told)
     code = codes[fault_of(told).grpc]
-    await call.abort(code, status.message, ((DETAILS, status.SerializeToString()),))
+    await call.abort(code, status.message, ((DETAILS, status.SerializeToString()), *challenges(told)))

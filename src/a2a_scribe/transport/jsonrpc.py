@@ -101,6 +101,7 @@ class JsonRpcEndpoint:
             await _refuse(call, as_a2a_error(error), b'null')
 
     async def _answer(self, call: HttpCall) -> None:
+        await self._wire.identify_http(call, 'JSONRPC')
         value = await read_json(call, self._wire.settings)
         if isinstance(value, list):
             await self._answer_batch(call, value)

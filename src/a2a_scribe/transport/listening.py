@@ -5,6 +5,7 @@ can be named in the card; a signal ends the serving and nothing more, so whoever
 """
 
 import asyncio
+import ipaddress
 import signal
 import socket
 import threading
@@ -50,6 +51,14 @@ def reachable(host: str) -> str:
     if host not in EVERY_ADDRESS:
         return host
     return '::1' if ':' in host else '127.0.0.1'
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only clients on this machine reach a server that listens on `host`."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == 'localhost'
 
 
 async def serve_http(

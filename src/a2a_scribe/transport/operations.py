@@ -17,8 +17,10 @@ from google.protobuf.message import Message as ProtoMessage
 from a2a_scribe.core.records import Shown
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.protocol.codec.wire import DELIMITED, delimited, tag, varint
+from a2a_scribe.protocol.faults import UnauthenticatedError
 from a2a_scribe.protocol.json import UnencodableError, to_bytes, to_dict
 from a2a_scribe.protocol.required import show_required
+from a2a_scribe.transport.authentication import challenges_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +67,16 @@ async def _send(
     handler: DefaultRequestHandler, params: Any, context: ServerCallContext, is_present: Presence
 ) -> Result:
     return await handler.answer_message(params, context, is_present)
+
+
+async def _extended_card(
+    handler: DefaultRequestHandler, params: Any, context: ServerCallContext, _: Presence
+) -> Result:
+    """Answers those who are authenticated by a scheme of the card, if it declares any (section 13.3)."""
+    declares = handler.agent_card.security_schemes
+    if handler.extended_agent_card is not None and declares and not context.user.is_authenticated:
+        raise UnauthenticatedError(challenges=challenges_of(handler.agent_card))
+    return await handler.on_get_extended_agent_card(params, context)
 
 
 def _answer_to_json(result: Result, _: object) -> bytes:
@@ -163,10 +175,11 @@ ALL: Final = (
         to_json=lambda *_: b'{}',
         to_binary=lambda _: Empty().SerializeToString(),
     ),
-    _once(
+    Operation(
         'GetExtendedAgentCard',
         a2a_pb2.GetExtendedAgentCardRequest,
-        'on_get_extended_agent_card',
+        _extended_card,
+        _no_stream,
         to_json=lambda card, _: card_to_json(card),
     ),
 )

@@ -62,6 +62,7 @@ class RestApp:
         if call.method not in route.methods:
             raise NotAllowedError(route.methods)
         operation = OPERATIONS[route.methods[call.method]]
+        await self._wire.identify_http(call, 'HTTP+JSON')
         query = call.query()
         admission = self._wire.admit(service_parameters([*call.headers, *query]))
         params, tenant = await self._read(call, route, operation, query)

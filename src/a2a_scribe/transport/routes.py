@@ -9,6 +9,7 @@ from a2a.server.routes import ServerCallContextBuilder
 from a2a.types.a2a_pb2 import AgentCard
 from starlette.routing import BaseRoute, Mount, Route
 
+from a2a_scribe.auth.principals import Authenticate
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.agent_card import CARD_PATH, CardEndpoint
@@ -26,24 +27,34 @@ def create_agent_card_routes(
 
 
 def create_jsonrpc_routes(
-    request_handler: DefaultRequestHandler, rpc_url: str, context_builder: ServerCallContextBuilder | None = None
+    request_handler: DefaultRequestHandler,
+    rpc_url: str,
+    context_builder: ServerCallContextBuilder | None = None,
+    *,
+    authenticate: Authenticate | None = None,
 ) -> list[BaseRoute]:
     """Returns the routes of JSON-RPC (A2A 1.0, section 9), with and without a slash at their end."""
-    return jsonrpc_routes(wire_of(request_handler, context_builder), rpc_url)
+    return jsonrpc_routes(wire_of(request_handler, context_builder, authenticate), rpc_url)
 
 
 def create_rest_routes(
     request_handler: DefaultRequestHandler,
     context_builder: ServerCallContextBuilder | None = None,
     path_prefix: str = '',
+    *,
+    authenticate: Authenticate | None = None,
 ) -> list[BaseRoute]:
     """Returns the route of HTTP+JSON (A2A 1.0, section 11): all that is below `path_prefix`, so it has to come last."""
-    return rest_routes(wire_of(request_handler, context_builder), path_prefix)
+    return rest_routes(wire_of(request_handler, context_builder, authenticate), path_prefix)
 
 
-def wire_of(handler: DefaultRequestHandler, context_builder: ServerCallContextBuilder | None) -> Wire:
+def wire_of(
+    handler: DefaultRequestHandler,
+    context_builder: ServerCallContextBuilder | None,
+    authenticate: Authenticate | None = None,
+) -> Wire:
     """Returns what the bindings of one handler share."""
-    return Wire(handler, handler.agent_card, handler.engine.settings, context_builder)
+    return Wire(handler, handler.agent_card, handler.engine.settings, context_builder, authenticate)
 
 
 def jsonrpc_routes(wire: Wire, path: str) -> list[BaseRoute]:
