@@ -5,7 +5,7 @@ A `Wire` is what the bindings of one app share; it decides whether a call is let
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from a2a.auth.user import UnauthenticatedUser, User
 from a2a.server.context import ServerCallContext
@@ -24,6 +24,7 @@ from a2a_scribe.protocol.service_parameters import (
     EXTENSIONS,
     KEY_IN_STATE,
     LAST_EVENT_ID,
+    NOTHING,
     ServiceParameters,
     check_version,
     parse_event_id,
@@ -31,6 +32,8 @@ from a2a_scribe.protocol.service_parameters import (
 )
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.asgi import HttpCall
+from a2a_scribe.transport.audit import Visit
+from a2a_scribe.transport.doors import Doors
 from a2a_scribe.transport.events import EventTexts
 from a2a_scribe.transport.operations import Operation
 
@@ -63,6 +66,10 @@ class Admission(NamedTuple):
         return parse_event_id(self.parameters.last_event_id)
 
 
+NOBODY: Final = Admission(NOTHING)
+"""A call of which nothing is known but its connection."""
+
+
 @dataclass(frozen=True)
 class Wire:
     """What the bindings of one app share."""
@@ -75,12 +82,27 @@ class Wire:
     texts: EventTexts = field(default_factory=EventTexts)
     declared: frozenset[str] = field(init=False)
     required: frozenset[str] = field(init=False)
+    doors: Doors = field(init=False)
 
     def __post_init__(self) -> None:
         """Reads the card's extensions; its author may still add some while the server runs."""
         extensions = self.card.capabilities.extensions
         object.__setattr__(self, 'declared', frozenset(each.uri for each in extensions) | {SEQUENCE_URI})
         object.__setattr__(self, 'required', frozenset(each.uri for each in extensions if each.required))
+        object.__setattr__(self, 'doors', Doors(self.settings, self.clock))
+
+    def enter_http(self, call: HttpCall, visit: Visit) -> None:
+        """Lets an HTTP request in by who sends it, before anything of it is read. Raises: RateError."""
+        self.doors.enter(visit, lambda: self._owner_of(call))
+
+    def _owner_of(self, call: HttpCall) -> str:
+        """Returns the owner; empty if the user's builder refuses the request, which is then refused once more."""
+        try:
+            if self.context_builder is None:
+                return self.handler.owner_of(_context(call, NOBODY))
+            return self.handler.owner_of(self.context_builder.build(Request(call.scope)))
+        except Exception:  # noqa: BLE001 - code of the user's
+            return ''
 
     def admit(self, parameters: ServiceParameters) -> Admission:
         """Lets a call in.
@@ -111,6 +133,12 @@ class Wire:
         context.state.update(state)
         note_key(context, admission)
         return context
+
+
+def visit_of(call: HttpCall, binding: str) -> Visit:
+    """Returns what is known of an HTTP request before anything of it is read."""
+    client = call.scope.get('client')
+    return Visit(binding, str(client[0]) if client else '')
 
 
 def _context(call: HttpCall, admission: Admission) -> ServerCallContext:
