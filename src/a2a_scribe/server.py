@@ -11,6 +11,7 @@ import importlib.util
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from socket import socket
 from typing import TypedDict, Unpack
 
@@ -34,9 +35,12 @@ from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
 from a2a_scribe.settings import Settings, UnfinishedPolicy
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
+from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
 from a2a_scribe.transport.calls import Wire
+from a2a_scribe.transport.cross_origin import browser_middleware
 from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
+from a2a_scribe.transport.health import Health, health_routes
 from a2a_scribe.transport.listening import address, listen, reachable, serve_http
 from a2a_scribe.transport.rest import not_found
 from a2a_scribe.transport.routes import create_agent_card_routes, jsonrpc_routes, rest_routes, wire_of
@@ -73,9 +77,12 @@ class AppOptions(HandlerOptions, total=False):
     rest_prefix: str | None
     context_builder: ServerCallContextBuilder | None
     routes: Sequence[BaseRoute]
+    health: bool
+    cors_origins: Sequence[str]
+    hsts: int | None
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - each is a choice of its own
     executor: AgentExecutor,
     agent_card: AgentCard,
     database: Database = DEFAULT_DATABASE,
@@ -86,6 +93,9 @@ def create_app(
     url: str = DEFAULT_URL,
     context_builder: ServerCallContextBuilder | None = None,
     routes: Sequence[BaseRoute] = (),
+    health: bool = True,
+    cors_origins: Sequence[str] = (),
+    hsts: int | None = None,
     **options: Unpack[HandlerOptions],
 ) -> Starlette:
     """Makes the ASGI app of one agent; its `state.handler` is the request handler.
@@ -100,10 +110,13 @@ def create_app(
         url: Where clients reach the app; only for the interfaces that are added to the card.
         context_builder: Turns a request into a call context (who calls, with which headers).
         routes: Routes of your own. They come first, because HTTP+JSON claims `/{tenant}/...`.
+        health: Whether `/healthz` (alive) and `/readyz` (able to work) are served.
+        cors_origins: Which web pages may call the agent, by their origins (`https://app.example`), `*` for all.
+        hsts: Seconds for which browsers are told to insist on TLS; `None` for nothing.
         **options: Further arguments of `DefaultRequestHandler`.
 
     Raises:
-        SettingsError: The database or a path cannot be used.
+        SettingsError: The database, a path or an origin cannot be used.
     """
     _check_paths(rpc_path, rest_prefix)
     if isinstance(executor, type):
@@ -131,11 +144,18 @@ def create_app(
                 await store.engine.dispose()
 
     wire = wire_of(handler, context_builder)
-    app = Starlette(routes=[*routes, *_routes(wire, rpc_path, rest_prefix)], lifespan=lifespan)
+    found = Health(handler.engine, wire.clock)
+    probes = health_routes(found) if health else []
+    app = Starlette(
+        routes=[*routes, *probes, *_routes(wire, rpc_path, rest_prefix)],
+        middleware=browser_middleware(cors_origins, hsts),
+        lifespan=lifespan,
+    )
     app.router.redirect_slashes = False
     app.router.default = not_found
     app.state.handler = handler
     app.state.wire = wire
+    app.state.health = found
     return app
 
 
@@ -169,8 +189,8 @@ async def serve_grpc(
         SettingsError: The port is taken, or gRPC is not installed.
     """
     wire: Wire = app.state.wire
-    server = GrpcServer(host, port, wire.settings.request_bytes)
-    await server.start(wire, context_builder)
+    server = GrpcServer(host, port, wire.settings)
+    await server.start(wire, app.state.health, context_builder)
     try:
         yield server.port
     finally:
@@ -228,7 +248,7 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
         place = url or f'http://{address(reachable(host), listener.getsockname()[1])}'
         interfaces = http_interfaces(place, options.get('rpc_path', '/'), options.get('rest_prefix', ''))
         async with AsyncExitStack() as stack:
-            grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings.request_bytes)
+            grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings)
             if grpc is not None and grpc_in_card:
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
             if (extended := options.get('extended_agent_card')) is not None:
@@ -237,7 +257,7 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             await stack.enter_async_context(app.router.lifespan_context(app))
             handler: DefaultRequestHandler = app.state.handler
             if grpc is not None:
-                await grpc.start(app.state.wire, grpc_context_builder)
+                await grpc.start(app.state.wire, app.state.health, grpc_context_builder)
                 stack.push_async_callback(grpc.stop, settings.cancel_grace)
 
             def tell() -> None:
@@ -250,7 +270,9 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
                     on_grpc_ready(address(reachable(host), grpc.port))
 
             patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
-            await serve_http(app, listener, patience, tell, handler.aclose)
+            anteroom = Anteroom(room_for_connections(settings.max_connections), settings.header_timeout)
+            leave = partial(app.state.health.announce_leave, settings.leave_notice)
+            await serve_http(app, listener, patience, tell, handler.aclose, anteroom, leave)
 
     with listen(host, port) as listener:
         run_program(run(listener), grace=settings.cancel_grace, new_loop=_fastest_loop())

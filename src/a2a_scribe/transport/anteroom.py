@@ -1,0 +1,139 @@
+"""Connections that have not asked for anything yet: they may take a while for it, and have to make room for others.
+
+uvicorn waits for a first request for ever, and for the rest of a request whose head comes byte by byte. Here each
+connection has a deadline, and when there are as many as may be, whoever has waited for longest without asking goes.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Any, Final
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+logger = logging.getLogger(__name__)
+
+TOO_SLOW: Final = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+FULL: Final = b'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+
+UVICORN: Any = AutoHTTPProtocol
+Connection = Any
+"""A protocol of ours."""
+
+
+class Anteroom:
+    """The connections of one server."""
+
+    def __init__(self, most: int, patience: float) -> None:
+        """Takes how many there may be, and for how many seconds one may wait without asking for anything."""
+        self._most = most
+        self._patience = patience
+        self._waiting: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
+        self._is_refusing = False
+        self.count = 0
+        """How many connections there are."""
+
+    def enter(self, connection: Connection) -> bool:
+        """Takes a new connection, if need be for one that has asked for nothing; returns whether it did."""
+        if self.count >= self._most and not self._make_room():
+            return False
+        self.count += 1
+        self.wait(connection)
+        return True
+
+    def wait(self, connection: Connection) -> None:
+        """A connection has said something, or nothing, that is no request yet; what it says more gives it no time."""
+        if connection not in self._waiting:
+            loop = asyncio.get_running_loop()
+            self._waiting[connection] = loop.call_later(self._patience, self._expire, connection)
+
+    def go_in(self, connection: Connection) -> None:
+        """A connection has asked for something."""
+        timer = self._waiting.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+
+    def leave(self, connection: Connection) -> None:
+        """A connection that was taken is closed."""
+        self.go_in(connection)
+        self.count -= 1
+        self._is_refusing = self._is_refusing and self.count >= self._most
+
+    def _expire(self, connection: Connection) -> None:
+        del self._waiting[connection]
+        connection.dismiss()
+
+    def _make_room(self) -> bool:
+        if not self._is_refusing:
+            self._is_refusing = True
+            logger.warning('There are %d connections, as many as may be (max_connections)', self.count)
+        if not self._waiting:
+            return False
+        oldest = next(iter(self._waiting))
+        self.go_in(oldest)
+        oldest.dismiss()
+        return True
+
+
+class Guarded(UVICORN):  # type: ignore[misc]
+    """One connection, behind an anteroom."""
+
+    anteroom: Anteroom
+    _was_taken = _has_spoken = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Takes it, or says that there is no room."""
+        super().connection_made(transport)
+        self._was_taken = self.anteroom.enter(self)
+        if not self._was_taken:
+            transport.write(FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Notes whether this was the end of a request's head."""
+        if not self._was_taken:
+            return
+        self._has_spoken = True
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.anteroom.go_in(self)
+        elif not self.transport.is_closing():
+            self.anteroom.wait(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets it."""
+        if self._was_taken:
+            self._was_taken = False
+            self.anteroom.leave(self)
+        super().connection_lost(exc)
+
+    def dismiss(self) -> None:
+        """Closes it; whoever has begun with a first request is told why."""
+        if self._has_spoken and self.cycle is None:
+            self.transport.write(TOO_SLOW)
+        self.transport.close()
+
+
+def protocol_of(anteroom: Anteroom) -> type[asyncio.Protocol]:
+    """Returns uvicorn's protocol for HTTP, behind an anteroom."""
+    return type('Guarded', (Guarded,), {'anteroom': anteroom})
+
+
+def room_for_connections(wanted: int, reserve: int = 200) -> int:
+    """Returns how many connections there can be: as many as wanted, if the process may open so many files.
+
+    The process's own limit is raised as far as it may be; a part of it is kept for files, databases and others.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + reserve
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        if raised > soft:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+        return max(min(wanted, soft - reserve), soft // 2)
+    return wanted
