@@ -42,7 +42,7 @@ def options(
 
 
 @app.command()
-def serve(
+def serve(  # noqa: PLR0913, PLR0917 - each is an option of its own
     target: Annotated[str, typer.Argument(metavar='MODULE:EXECUTOR', help='An instance, class or factory.')],
     card: Annotated[Path | None, typer.Option(metavar='FILE.json', help='The agent card; made if absent.')] = None,
     database: Annotated[str, typer.Option(metavar='URL', help='Where tasks are kept.')] = DEFAULT_DATABASE,
@@ -51,11 +51,26 @@ def serve(
     grpc_port: Annotated[int | None, typer.Option(min=0, max=65535, help='The port for gRPC, if wanted.')] = None,
     grpc_in_card: Annotated[bool, typer.Option(help='Name the gRPC interface in the card.')] = False,
     url: Annotated[str | None, typer.Option(metavar='URL', help='Where clients reach it; for the card.')] = None,
+    health: Annotated[bool, typer.Option(help='Serve /healthz and /readyz.')] = True,
+    cors_origin: Annotated[list[str] | None, typer.Option(metavar='ORIGIN', help='Whose pages may call it.')] = None,
+    hsts: Annotated[int | None, typer.Option(min=0, metavar='SECONDS', help='Browsers are to insist on TLS.')] = None,
+    audit_log: Annotated[bool, typer.Option('--audit-log', help='Say who did what, on stderr, as JSON.')] = False,
 ) -> None:
     """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
     raise typer.Exit(
         serve_executor(
-            target, card, database, host=host, port=port, grpc_port=grpc_port, grpc_in_card=grpc_in_card, url=url
+            target,
+            card,
+            database,
+            audit_log=audit_log,
+            host=host,
+            port=port,
+            grpc_port=grpc_port,
+            grpc_in_card=grpc_in_card,
+            url=url,
+            health=health,
+            cors_origins=cors_origin or (),
+            hsts=hsts,
         )
     )
 

@@ -3,9 +3,11 @@
 The composition root does the work; here names become objects, and what an operator got wrong becomes one line.
 """
 
+import dataclasses
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -17,21 +19,27 @@ from a2a_scribe.errors import EnvironmentFault, ScribeError
 from a2a_scribe.journal.opening import MEMORY
 from a2a_scribe.server import serve
 from a2a_scribe.settings import Settings
+from a2a_scribe.transport.audit import logger as audit_logger
 
 FAILED = 2
 
 
 class Place(TypedDict):
-    """Where to serve, and under which address."""
+    """Where to serve, under which address, and for whom."""
 
     host: str
     port: int
     grpc_port: int | None
     grpc_in_card: bool
     url: str | None
+    health: bool
+    cors_origins: Sequence[str]
+    hsts: int | None
 
 
-def serve_executor(target: str, card: Path | None, database: str, **place: Unpack[Place]) -> int:
+def serve_executor(
+    target: str, card: Path | None, database: str, *, audit_log: bool = False, **place: Unpack[Place]
+) -> int:
     """Serves until the process is told to stop; returns its exit code."""
     logging.basicConfig(format='%(asctime)s %(levelname)s %(name)s: %(message)s', level=logging.WARNING)
     if '' not in sys.path:
@@ -41,6 +49,9 @@ def serve_executor(target: str, card: Path | None, database: str, **place: Unpac
         agent_card = load_card(card) if card else make_card(executor)
         check_folder(database)
         settings = Settings.from_environment()
+        if audit_log or settings.audit_log:
+            settings = dataclasses.replace(settings, audit_log=True)
+            _show_audit_log()
         serve(
             executor,
             agent_card,
@@ -56,6 +67,14 @@ def serve_executor(target: str, card: Path | None, database: str, **place: Unpac
     except ScribeError as error:
         return _refuse(str(error))
     return 0
+
+
+def _show_audit_log() -> None:
+    """Has its lines written as they are: each is JSON, and nothing else."""
+    lines = logging.StreamHandler()
+    lines.setFormatter(logging.Formatter('%(message)s'))
+    audit_logger.addHandler(lines)
+    audit_logger.propagate = False
 
 
 def _shown(database: str) -> str:

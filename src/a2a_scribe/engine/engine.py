@@ -31,8 +31,8 @@ from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificati
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals
 
-Trouble = Literal['draining', 'journal', 'schema', 'stopped']
-"""The engine is closing; the journal cannot be written; it is not set up as it must be; a service has died."""
+Trouble = Literal['draining', 'journal', 'schema']
+"""The engine is closing; the journal cannot be written; it is not set up as it must be."""
 DUTIES = Duties(takeovers.take_over, cancels.carry_out, cancels.cancel_ended)
 
 
@@ -126,7 +126,7 @@ class Engine:
         except OperatorError:
             return 'schema'
         except (EnvironmentFault, TimeoutError):
-            return 'stopped' if self._session is not None and self._session.died is not None else 'journal'
+            return 'journal'
 
     @property
     def running_turns(self) -> int:
