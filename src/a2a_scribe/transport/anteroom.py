@@ -6,6 +6,7 @@ connection has a deadline, and when there are as many as may be, whoever has wai
 
 import asyncio
 import logging
+import math
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -16,7 +17,9 @@ logger = logging.getLogger(__name__)
 TOO_SLOW: Final = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 FULL: Final = b'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 
-UVICORN: Any = AutoHTTPProtocol
+WARN_EVERY: Final = 60.0
+"""Seconds between two lines that say that there is no room."""
+
 Connection = Any
 """A protocol of ours."""
 
@@ -29,7 +32,7 @@ class Anteroom:
         self._most = most
         self._patience = patience
         self._waiting: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
-        self._is_refusing = False
+        self._warned_at = -math.inf
         self.count = 0
         """How many connections there are."""
 
@@ -57,16 +60,16 @@ class Anteroom:
         """A connection that was taken is closed."""
         self.go_in(connection)
         self.count -= 1
-        self._is_refusing = self._is_refusing and self.count >= self._most
 
     def _expire(self, connection: Connection) -> None:
         del self._waiting[connection]
         connection.dismiss()
 
     def _make_room(self) -> bool:
-        if not self._is_refusing:
-            self._is_refusing = True
-            logger.warning('There are %d connections, as many as may be (max_connections)', self.count)
+        now = asyncio.get_running_loop().time()
+        if now - self._warned_at > WARN_EVERY:
+            self._warned_at = now
+            logger.warning('There are %d connections, as many as there can be (max_connections)', self.count)
         if not self._waiting:
             return False
         oldest = next(iter(self._waiting))
@@ -75,13 +78,15 @@ class Anteroom:
         return True
 
 
-class Guarded(UVICORN):  # type: ignore[misc]
-    """One connection, behind an anteroom."""
+class Guarded(asyncio.Protocol):
+    """One connection, behind an anteroom: what is put before a protocol of uvicorn's."""
 
     anteroom: Anteroom
+    transport: asyncio.Transport
+    cycle: Any
     _was_taken = _has_spoken = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: Any) -> None:
         """Takes it, or says that there is no room."""
         super().connection_made(transport)
         self._was_taken = self.anteroom.enter(self)
@@ -116,7 +121,7 @@ class Guarded(UVICORN):  # type: ignore[misc]
 
 def protocol_of(anteroom: Anteroom) -> type[asyncio.Protocol]:
     """Returns uvicorn's protocol for HTTP, behind an anteroom."""
-    return type('Guarded', (Guarded,), {'anteroom': anteroom})
+    return type('GuardedProtocol', (Guarded, AutoHTTPProtocol), {'anteroom': anteroom})
 
 
 def room_for_connections(wanted: int, reserve: int = 200) -> int:
