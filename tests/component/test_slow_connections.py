@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -43,8 +44,8 @@ class Server:
         self._address = address
         self._writers: list[asyncio.StreamWriter] = []
 
-    async def connect(self, data: bytes = b'') -> Pipe:
-        reader, writer = await asyncio.open_connection(*self._address)
+    async def connect(self, data: bytes = b'', source: str = '127.0.0.1') -> Pipe:
+        reader, writer = await asyncio.open_connection(*self._address, local_addr=(source, 0))
         self._writers.append(writer)
         writer.write(data)
         return reader, writer
@@ -139,6 +140,20 @@ async def test_whoever_has_waited_longest_makes_room() -> None:
             assert await reader.readline() == OK
         for reader, _ in slow[:3]:
             assert (await reader.read()).startswith(b'HTTP/1.1 408 ')
+        assert server.anteroom.count == 10
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='has one loopback address')
+async def test_a_crowd_from_one_address_makes_room_itself() -> None:
+    async with serving(most=10) as server:
+        reader, writer = await server.connect(b'GET')
+        await server.until(1)
+        crowd = [await server.connect(b'GET', '127.0.0.2') for _ in range(50)]
+        await server.until(10)
+        writer.write(GET[3:])
+        assert await reader.readline() == OK
+        for each, _ in crowd[:41]:
+            assert (await each.read()).startswith((b'HTTP/1.1 408 ', b''))
         assert server.anteroom.count == 10
 
 

@@ -1,13 +1,15 @@
 """Connections that have not asked for anything yet: they may take a while for it, and have to make room for others.
 
 uvicorn waits for a first request for ever, and for the rest of a request whose head comes byte by byte. Here each
-connection has a deadline, and when there are as many as may be, whoever has waited for longest without asking goes.
+connection has a deadline, and when there are as many as may be, one has to go of those that have asked for nothing: the
+oldest from the address that has most of them, so that a crowd from one place keeps nobody out but itself.
 """
 
 import asyncio
 import logging
 import math
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from itertools import islice
 from typing import Any, Final
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -17,6 +19,8 @@ logger = logging.getLogger(__name__)
 TOO_SLOW: Final = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 FULL: Final = b'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 
+LOOKED_AT: Final = 100
+"""Of the connections that have waited for longest, those that one is chosen from."""
 WARN_EVERY: Final = 60.0
 """Seconds between two lines that say that there is no room."""
 
@@ -32,6 +36,8 @@ class Anteroom:
         self._most = most
         self._patience = patience
         self._waiting: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
+        self._of_address: Counter[str] = Counter()
+        """How many wait from each address."""
         self._warned_at = -math.inf
         self.count = 0
         """How many connections there are."""
@@ -49,12 +55,16 @@ class Anteroom:
         if connection not in self._waiting:
             loop = asyncio.get_running_loop()
             self._waiting[connection] = loop.call_later(self._patience, self._expire, connection)
+            self._of_address[connection.address] += 1
 
     def go_in(self, connection: Connection) -> None:
         """A connection has asked for something."""
         timer = self._waiting.pop(connection, None)
         if timer is not None:
             timer.cancel()
+            self._of_address[connection.address] -= 1
+            if not self._of_address[connection.address]:
+                del self._of_address[connection.address]
 
     def leave(self, connection: Connection) -> None:
         """A connection that was taken is closed."""
@@ -62,7 +72,7 @@ class Anteroom:
         self.count -= 1
 
     def _expire(self, connection: Connection) -> None:
-        del self._waiting[connection]
+        self.go_in(connection)
         connection.dismiss()
 
     def _make_room(self) -> bool:
@@ -72,9 +82,8 @@ class Anteroom:
             logger.warning('There are %d connections, as many as there can be (max_connections)', self.count)
         if not self._waiting:
             return False
-        oldest = next(iter(self._waiting))
-        self.go_in(oldest)
-        oldest.dismiss()
+        oldest = islice(self._waiting, LOOKED_AT)
+        self._expire(max(oldest, key=lambda each: self._of_address[each.address]))
         return True
 
 
@@ -84,11 +93,15 @@ class Guarded(asyncio.Protocol):
     anteroom: Anteroom
     transport: asyncio.Transport
     cycle: Any
+    client: tuple[str, int] | None
+    address = ''
+    """Where it comes from."""
     _was_taken = _has_spoken = False
 
     def connection_made(self, transport: Any) -> None:
         """Takes it, or says that there is no room."""
         super().connection_made(transport)
+        self.address = self.client[0] if self.client else ''
         self._was_taken = self.anteroom.enter(self)
         if not self._was_taken:
             transport.write(FULL)
