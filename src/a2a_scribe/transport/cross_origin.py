@@ -68,7 +68,8 @@ def _several(origins: Sequence[str]) -> Sequence[str]:
 
 def _origin(given: str) -> str:
     """Returns an origin as browsers send it."""
-    parts = urlsplit(given)
-    if given == ANY or (parts.scheme and parts.netloc and given.rstrip('/') == f'{parts.scheme}://{parts.netloc}'):
-        return given.rstrip('/').lower()
+    origin = given.rstrip('/').lower()
+    parts = urlsplit(origin)
+    if origin == ANY or (parts.scheme and parts.netloc and origin == f'{parts.scheme}://{parts.netloc}'):
+        return origin
     raise SettingsError(f"cors_origins: {given!r} is no origin: it must be '*' or like https://app.example:8443")

@@ -128,9 +128,9 @@ class JsonRpcEndpoint:
             raise RpcError(request.id, told) from error
 
     async def _answer_one(self, call: HttpCall, request: RpcRequest, visit: Visit) -> None:
+        visit.operation = request.method if request.method in OPERATIONS else ''
         admission = self._wire.admit_http(call)
         operation = _operation(request)
-        visit.operation = operation.name
         if operation.is_stream and request.id is not None:
             with self._wire.doors.stream(visit):
                 await self._stream(call, admission, operation, request.params, request.id, visit)
