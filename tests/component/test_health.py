@@ -1,7 +1,9 @@
 """What probes are told: over HTTP and gRPC, while the journal is away, while the server closes, and when many ask."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
@@ -9,6 +11,7 @@ from unittest.mock import AsyncMock
 import grpc.aio
 import pytest
 from a2a.server.owner_resolver import resolve_user_scope
+from a2a.server.tasks import InMemoryTaskStore
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from a2a_scribe.errors import SchemaError
@@ -67,6 +70,10 @@ async def is_ready(service: Service) -> bool:
     return (await ready(service))[0] == 200
 
 
+async def is_away(service: Service) -> bool:
+    return not await is_ready(service)
+
+
 # From outside
 
 
@@ -90,11 +97,7 @@ async def test_a_probe_leaves_nothing_behind(service: Service, journal: Troubled
 async def test_an_outage_of_the_journal_is_told_and_its_end_too(service: Service, journal: TroubledJournal) -> None:
     assert await is_ready(service)
     journal.is_away = True
-
-    async def is_away() -> bool:
-        return not await is_ready(service)
-
-    await soon(is_away)
+    await soon(lambda: is_away(service))
     status, body = await ready(service)
     assert (status, body) == (503, {'status': 'unavailable', 'failed': 'journal'})
     assert await over_grpc(service) == NOT_SERVING
@@ -103,6 +106,27 @@ async def test_an_outage_of_the_journal_is_told_and_its_end_too(service: Service
     journal.is_away = False
     await soon(lambda: is_ready(service))
     assert await over_grpc(service) == SERVING
+
+
+async def test_a_database_that_cannot_be_written_is_told(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, 'KEPT', 0.01)
+    monkeypatch.setattr(health_module, 'PATIENCE', 0.2)
+    url = servers.database()
+    async with servers.serving(database=url) as service:
+        assert await is_ready(service)
+        with closing(sqlite3.connect(url.removeprefix('sqlite+aiosqlite:///'), isolation_level=None)) as other:
+            other.execute('BEGIN IMMEDIATE')
+            await soon(lambda: is_away(service))
+            assert await ready(service) == (503, {'status': 'unavailable', 'failed': 'journal'})
+            other.execute('ROLLBACK')
+        await soon(lambda: is_ready(service))
+        with closing(sqlite3.connect(url.removeprefix('sqlite+aiosqlite:///'))) as other:
+            assert other.execute('SELECT count(*) FROM scribe_records').fetchone() == (0,)
+
+
+async def test_a_store_of_ones_own_is_ready(servers: Servers) -> None:
+    async with servers.serving(database=InMemoryTaskStore()) as service:
+        assert await is_ready(service)
 
 
 async def test_a_server_that_closes_says_so_before_its_streams_end(service: Service, servers: Servers) -> None:

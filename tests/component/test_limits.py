@@ -344,6 +344,22 @@ async def test_a_message_of_grpc_is_as_large_as_it_may_be(site: Site) -> None:
         assert error.grpc == 'RESOURCE_EXHAUSTED'
 
 
+async def test_no_more_calls_go_on_over_grpc_than_may(site: Site) -> None:
+    async with serving(site, max_connections=1) as service:
+        wire = GrpcWire(service)
+        gate = site.unique('gate')
+        async with wire.open('SendStreamingMessage', request_of(f'work hold:{gate} complete')) as stream:
+            assert await stream.next() is not None
+            assert (await ask(wire, 'ListTasks', {})).status == 'RESOURCE_EXHAUSTED'
+            service.agent.open(gate)
+            await stream.rest()
+
+        async def is_free() -> bool:
+            return await ask(wire, 'ListTasks', {}) == OK
+
+        await soon(is_free)
+
+
 def test_the_settings_are_safe_by_themselves() -> None:
     settings = Settings()
     bounded = ('body_timeout', 'header_timeout', 'max_connections', 'max_streams', 'message_parts', 'metadata_bytes')
