@@ -157,12 +157,22 @@ async def test_a_crowd_from_one_address_makes_room_itself() -> None:
         assert server.anteroom.count == 10
 
 
+async def test_who_was_answered_and_is_silent_makes_room_too() -> None:
+    async with serving(most=10) as server:
+        for _ in range(10):
+            reader, _ = await server.connect(GET)
+            await reader.readuntil(b'}')
+        for _ in range(10):
+            reader, _ = await server.connect(GET)
+            assert await reader.readline() == OK
+
+
 async def test_who_has_asked_is_not_sent_away_for_others() -> None:
     async with serving(most=2) as server:
         busy = []
         for _ in range(2):
             reader, writer = await server.connect(
-                b'POST /message:send HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n'
+                b'POST /message:send HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Length: 5\r\n\r\n'
             )
             busy.append((reader, writer))
         await server.until(2)

@@ -1,4 +1,4 @@
-"""Connections that have not asked for anything yet: they may take a while for it, and have to make room for others.
+"""Connections that ask for nothing now: they may take a while until they do, and have to make room for others.
 
 uvicorn waits for a first request for ever, and for the rest of a request whose head comes byte by byte. Here each
 connection has a deadline, and when there are as many as may be, one has to go of those that have asked for nothing: the
@@ -35,7 +35,8 @@ class Anteroom:
         """Takes how many there may be, and for how many seconds one may wait without asking for anything."""
         self._most = most
         self._patience = patience
-        self._waiting: OrderedDict[Connection, asyncio.TimerHandle] = OrderedDict()
+        self._waiting: OrderedDict[Connection, asyncio.TimerHandle | None] = OrderedDict()
+        """With the end of their time; one that was answered and is silent since has none here, uvicorn sees to it."""
         self._of_address: Counter[str] = Counter()
         """How many wait from each address."""
         self._warned_at = -math.inf
@@ -52,19 +53,27 @@ class Anteroom:
 
     def wait(self, connection: Connection) -> None:
         """A connection has said something, or nothing, that is no request yet; what it says more gives it no time."""
-        if connection not in self._waiting:
+        if self._waiting.get(connection) is None:
+            self.rest(connection)
             loop = asyncio.get_running_loop()
             self._waiting[connection] = loop.call_later(self._patience, self._expire, connection)
+
+    def rest(self, connection: Connection) -> None:
+        """A connection was answered, and says nothing."""
+        if connection not in self._waiting:
+            self._waiting[connection] = None
             self._of_address[connection.address] += 1
 
     def go_in(self, connection: Connection) -> None:
         """A connection has asked for something."""
-        timer = self._waiting.pop(connection, None)
+        if connection not in self._waiting:
+            return
+        timer = self._waiting.pop(connection)
         if timer is not None:
             timer.cancel()
-            self._of_address[connection.address] -= 1
-            if not self._of_address[connection.address]:
-                del self._of_address[connection.address]
+        self._of_address[connection.address] -= 1
+        if not self._of_address[connection.address]:
+            del self._of_address[connection.address]
 
     def leave(self, connection: Connection) -> None:
         """A connection that was taken is closed."""
@@ -113,10 +122,20 @@ class Guarded(asyncio.Protocol):
             return
         self._has_spoken = True
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_busy():
             self.anteroom.go_in(self)
         elif not self.transport.is_closing():
             self.anteroom.wait(self)
+
+    def on_response_complete(self) -> None:
+        """Lets it stand back for others, unless it has asked for more already."""
+        super().on_response_complete()  # type: ignore[misc]
+        if self._was_taken and not self._is_busy() and not self.transport.is_closing():
+            self.anteroom.rest(self)
+
+    def _is_busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets it."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, Final
+from urllib.parse import unquote
 
 from a2a.auth.user import UnauthenticatedUser
 from a2a.server.context import ServerCallContext
@@ -92,7 +93,7 @@ class GrpcBinding:
     @contextmanager
     def _audited(self, call: Call, operation: Operation) -> Iterator[Visit]:
         """Notes also the call that gRPC cancels because its client has gone."""
-        visit = Visit('GRPC', str(call.peer()), operation=operation.name)
+        visit = Visit('GRPC', _host(str(call.peer())), operation=operation.name)
         try:
             yield visit
         except asyncio.CancelledError:
@@ -144,6 +145,12 @@ def _default_context(call: Call) -> ServerCallContext:
     """Returns a context with what users of `a2a-sdk` find in its own, and the metadata as headers."""
     state = {'grpc_context': call, 'headers': dict(_metadata(call))}
     return ServerCallContext(user=UnauthenticatedUser(), state=state)
+
+
+def _host(peer: str) -> str:
+    """Returns the host of what gRPC calls a peer: `ipv4:127.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
+    family, _, rest = unquote(peer).partition(':')
+    return rest.rpartition(':')[0].strip('[]') if family in ('ipv4', 'ipv6') else peer
 
 
 def _metadata(call: Call) -> list[tuple[str, str]]:
