@@ -9,11 +9,14 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import grpc.aio
+import httpx
 import pytest
 from a2a.server.owner_resolver import resolve_user_scope
 from a2a.server.tasks import InMemoryTaskStore
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from starlette.applications import Starlette
 
+from a2a_scribe import create_health_routes, create_rest_routes
 from a2a_scribe.errors import SchemaError
 from a2a_scribe.journal.memory import MemoryJournal
 from a2a_scribe.journal.stores import JournalTaskStore
@@ -181,6 +184,14 @@ async def test_tenants_of_these_names_are_served(servers: Servers) -> None:
     async with servers.serving(settings=QUICK) as service:
         for tenant in ('healthz', 'readyz'):
             assert (await service.http.get(f'{service.url}/{tenant}/tasks', headers={'A2A-Version': '1.0'})).is_success
+
+
+async def test_an_app_of_ones_own_has_them_too() -> None:
+    async with running(ScriptedAgent([])) as site:
+        app = Starlette(routes=[*create_health_routes(site.handler), *create_rest_routes(site.handler)])
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url='http://agent.test') as http:
+            assert [(await http.get(path)).status_code for path in ('/healthz', '/readyz')] == [200, 200]
 
 
 # From inside

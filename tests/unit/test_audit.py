@@ -11,6 +11,7 @@ from a2a_scribe.core.records import Shown
 from a2a_scribe.protocol.faults import RateError
 from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.transport.audit import MOST_CHARACTERS, Audit, Visit, logger
+from a2a_scribe.transport.grpc import host_of
 
 SECRET = 'the text of a message'
 
@@ -105,3 +106,17 @@ def test_nothing_is_told_unless_it_is_wanted(caplog: pytest.LogCaptureFixture) -
     off.refused(new_visit(), TaskNotFoundError())
     off.left(new_visit())
     assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ('peer', 'host'),
+    [
+        ('ipv4:127.0.0.1:5000', '127.0.0.1'),
+        ('ipv6:%5B::1%5D:5000', '::1'),
+        ('ipv6:[fe80::1%25eth0]:5000', 'fe80::1%eth0'),
+        ('unix:/run/agent.sock', 'unix:/run/agent.sock'),
+        ('', ''),
+    ],
+)
+def test_a_peer_of_grpc_is_told_by_its_host(peer: str, host: str) -> None:
+    assert host_of(peer) == host

@@ -93,7 +93,7 @@ class GrpcBinding:
     @contextmanager
     def _audited(self, call: Call, operation: Operation) -> Iterator[Visit]:
         """Notes also the call that gRPC cancels because its client has gone."""
-        visit = Visit('GRPC', _host(str(call.peer())), operation=operation.name)
+        visit = Visit('GRPC', host_of(str(call.peer())), operation=operation.name)
         try:
             yield visit
         except asyncio.CancelledError:
@@ -147,7 +147,7 @@ def _default_context(call: Call) -> ServerCallContext:
     return ServerCallContext(user=UnauthenticatedUser(), state=state)
 
 
-def _host(peer: str) -> str:
+def host_of(peer: str) -> str:
     """Returns the host of what gRPC calls a peer: `ipv4:127.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
     family, _, rest = unquote(peer).partition(':')
     return rest.rpartition(':')[0].strip('[]') if family in ('ipv4', 'ipv6') else peer

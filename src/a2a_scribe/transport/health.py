@@ -13,8 +13,9 @@ import orjson
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from a2a_scribe.clock import Clock
+from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.engine.engine import Engine, Trouble
+from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError
 from a2a_scribe.transport.rest import refuse
 
@@ -100,6 +101,11 @@ async def _answer(call: HttpCall, trouble: Trouble | None) -> None:
     else:
         body = orjson.dumps({'status': 'unavailable', 'failed': trouble})
         await call.answer(503, body, JSON, [('retry-after', '1')])
+
+
+def create_health_routes(request_handler: DefaultRequestHandler) -> list[BaseRoute]:
+    """Returns the routes of the probes for an app of one's own; they have to come before those of HTTP+JSON."""
+    return health_routes(Health(request_handler.engine, SystemClock()))
 
 
 def health_routes(health: Health) -> list[BaseRoute]:
