@@ -244,3 +244,37 @@ async def test_a_server_that_is_told_to_stop_says_so_before_it_does(tmp_path: Pa
             assert sent.json()['task']['status']['state'] == 'TASK_STATE_COMPLETED'
         _, said = server.process.communicate(timeout=TOO_LONG)
         assert (server.process.returncode, said) == (0, '')
+
+
+# Options
+
+
+async def test_options_of_the_command_reach_the_server(tmp_path: Path) -> None:
+    page = 'https://app.example'
+    options = ('--no-health', '--hsts', '60', '--cors-origin', page, '--cors-origin', 'http://localhost:3000')
+    with serving(tmp_path, *options) as server:
+        async with client() as http:
+            answer = await http.get(f'{server.url}/healthz', headers={'Origin': page})
+            assert answer.status_code == 404
+            assert answer.headers['strict-transport-security'] == 'max-age=60'
+            assert answer.headers['access-control-allow-origin'] == page
+        assert server.stop() == ''
+
+
+def test_an_origin_that_is_none_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / 'agent.py').write_text(textwrap.dedent(AGENT))
+    command = (
+        sys.executable,
+        '-m',
+        'a2a_scribe',
+        'serve',
+        'agent:Upper',
+        '--port',
+        '0',
+        '--cors-origin',
+        'app.example',
+    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=TOO_LONG, check=False)
+    assert (done.returncode, done.stdout) == (2, '')
+    assert done.stderr.startswith("a2a-scribe: cors_origins: 'app.example' is no origin")
+    assert done.stderr.count('\n') == 1
