@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from a2a_scribe import Settings
+from a2a_scribe.transport.calls import Wire as Wires
 from tests.component.kit import DEADLINE
 from tests.conformance.errors import Json
 from tests.conformance.kit import found, get, held, message_of, request_of, subscribing, task_of, texts_of
@@ -358,6 +359,13 @@ async def test_no_more_calls_go_on_over_grpc_than_may(site: Site) -> None:
             return await ask(wire, 'ListTasks', {}) == OK
 
         await soon(is_free)
+
+
+async def test_copies_of_a_wire_count_together(site: Site) -> None:
+    async with serving(site) as service:
+        wire = service.app.state.wire
+        assert replace(wire).doors is wire.doors
+        assert Wires(wire.handler, wire.card, wire.settings).doors is not wire.doors
 
 
 def test_the_settings_are_safe_by_themselves() -> None:

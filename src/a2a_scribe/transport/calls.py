@@ -80,6 +80,8 @@ class Wire:
     context_builder: ServerCallContextBuilder | None = None
     clock: Clock = field(default_factory=SystemClock)
     texts: EventTexts = field(default_factory=EventTexts)
+    shared: Doors | None = None
+    """The doors of another wire, if callers are to be counted together; its own otherwise."""
     declared: frozenset[str] = field(init=False)
     required: frozenset[str] = field(init=False)
     doors: Doors = field(init=False)
@@ -89,7 +91,8 @@ class Wire:
         extensions = self.card.capabilities.extensions
         object.__setattr__(self, 'declared', frozenset(each.uri for each in extensions) | {SEQUENCE_URI})
         object.__setattr__(self, 'required', frozenset(each.uri for each in extensions if each.required))
-        object.__setattr__(self, 'doors', Doors(self.settings, self.clock))
+        object.__setattr__(self, 'doors', self.shared or Doors(self.settings, self.clock))
+        object.__setattr__(self, 'shared', self.doors)  # so that copies of this one share them
 
     def enter_http(self, call: HttpCall, visit: Visit) -> None:
         """Lets an HTTP request in by who sends it, before anything of it is read. Raises: RateError."""
