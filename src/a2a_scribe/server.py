@@ -12,6 +12,7 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from socket import socket
 from typing import TypedDict, Unpack
 
@@ -38,9 +39,12 @@ from a2a_scribe.push.signing import key_ring_of
 from a2a_scribe.push.webhooks import Webhooks
 from a2a_scribe.settings import Settings, UnfinishedPolicy
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
+from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
 from a2a_scribe.transport.calls import Wire
+from a2a_scribe.transport.cross_origin import browser_middleware
 from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
+from a2a_scribe.transport.health import Health, health_routes
 from a2a_scribe.transport.jwks import create_jwks_routes
 from a2a_scribe.transport.listening import address, is_loopback, listen, reachable, serve_http
 from a2a_scribe.transport.rest import not_found
@@ -82,6 +86,9 @@ class AppOptions(HandlerOptions, total=False):
     context_builder: ServerCallContextBuilder | None
     authenticate: Authenticate | None
     routes: Sequence[BaseRoute]
+    health: bool
+    cors_origins: Sequence[str]
+    hsts: int | None
 
 
 def create_app(  # noqa: PLR0913 - each is a choice of its own
@@ -96,6 +103,9 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     context_builder: ServerCallContextBuilder | None = None,
     authenticate: Authenticate | None = None,
     routes: Sequence[BaseRoute] = (),
+    health: bool = True,
+    cors_origins: Sequence[str] = (),
+    hsts: int | None = None,
     **options: Unpack[HandlerOptions],
 ) -> Starlette:
     """Makes the ASGI app of one agent; its `state.handler` is the request handler.
@@ -112,10 +122,13 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
         authenticate: Says whom a call comes from, on all bindings, before its body is read; its principal is the
             owner. `ApiKeys`, `BearerTokens`, or a function of yours. Without one, everybody is let in.
         routes: Routes of your own. They come first, because HTTP+JSON claims `/{tenant}/...`.
+        health: Whether `/healthz` (alive) and `/readyz` (able to work) are served.
+        cors_origins: Which web pages may call the agent, by their origins (`https://app.example`), `*` for all.
+        hsts: Seconds for which browsers are told to insist on TLS; `None` for nothing.
         **options: Further arguments of `DefaultRequestHandler`.
 
     Raises:
-        SettingsError: The database or a path cannot be used.
+        SettingsError: The database, a path or an origin cannot be used.
     """
     _check_paths(rpc_path, rest_prefix)
     if isinstance(executor, type):
@@ -145,11 +158,18 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
                 await store.engine.dispose()
 
     wire = wire_of(handler, context_builder, authenticate)
-    app = Starlette(routes=[*routes, *_routes(wire, rpc_path, rest_prefix)], lifespan=lifespan)
+    found = Health(handler.engine, wire.clock)
+    probes = health_routes(found) if health else []
+    app = Starlette(
+        routes=[*routes, *probes, *_routes(wire, rpc_path, rest_prefix)],
+        middleware=browser_middleware(cors_origins, hsts),
+        lifespan=lifespan,
+    )
     app.router.redirect_slashes = False
     app.router.default = not_found
     app.state.handler = handler
     app.state.wire = wire
+    app.state.health = found
     return app
 
 
@@ -186,8 +206,8 @@ async def serve_grpc(
         SettingsError: The port is taken, or gRPC is not installed.
     """
     wire: Wire = app.state.wire
-    server = GrpcServer(host, port, wire.settings.request_bytes)
-    await server.start(wire, context_builder)
+    server = GrpcServer(host, port, wire.settings)
+    await server.start(wire, app.state.health, context_builder)
     try:
         yield server.port
     finally:
@@ -247,7 +267,7 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
         place = url or f'http://{address(reachable(host), listener.getsockname()[1])}'
         interfaces = http_interfaces(place, options.get('rpc_path', '/'), options.get('rest_prefix', ''))
         async with AsyncExitStack() as stack:
-            grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings.request_bytes)
+            grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings)
             if grpc is not None and grpc_in_card:
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
             if (extended := options.get('extended_agent_card')) is not None:
@@ -256,7 +276,7 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             await stack.enter_async_context(app.router.lifespan_context(app))
             handler: DefaultRequestHandler = app.state.handler
             if grpc is not None:
-                await grpc.start(app.state.wire, grpc_context_builder)
+                await grpc.start(app.state.wire, app.state.health, grpc_context_builder)
                 stack.push_async_callback(grpc.stop, settings.cancel_grace)
 
             def tell() -> None:
@@ -269,7 +289,9 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
                     on_grpc_ready(address(reachable(host), grpc.port))
 
             patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
-            await serve_http(app, listener, patience, tell, handler.aclose)
+            anteroom = Anteroom(room_for_connections(settings.max_connections), settings.header_timeout)
+            leave = partial(app.state.health.announce_leave, settings.leave_notice)
+            await serve_http(app, listener, patience, tell, handler.aclose, anteroom, leave)
 
     with listen(host, port) as listener:
         run_program(run(listener), grace=settings.cancel_grace, new_loop=_fastest_loop())

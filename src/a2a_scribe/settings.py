@@ -42,6 +42,8 @@ class Settings:
     """Seconds that a cancelled `execute` may take to stop before it is left behind."""
     drain_deadline: float = 10.0
     """Seconds that closing waits for running turns."""
+    leave_notice: float | None = None
+    """Seconds for which `serve` works on, but says that it is not ready, before it closes; `None` for no time."""
     turn_timeout: float | None = None
     """Seconds that a turn may take, from the call of `execute` to its end; `None` for as long as it likes."""
     inactivity_timeout: float | None = None
@@ -126,6 +128,30 @@ class Settings:
     """Bytes that the body of one request may have."""
     request_values: int = 200_000
     """JSON values that the body of one request may have, names of members among them."""
+    body_timeout: float = 30.0
+    """Seconds that the body of one request may take to arrive; one more for each 10,000 bytes that have."""
+    header_timeout: float = 10.0
+    """Seconds that a connection may take to ask for something; where `serve` listens."""
+    max_connections: int = 10_000
+    """Connections to one process, where `serve` listens; over gRPC, calls at once."""
+    message_parts: int = 1_000
+    """Parts that one message of a client may have."""
+    metadata_bytes: int = 1_000_000
+    """Bytes that the metadata of one request may have, those of its message and parts among them."""
+    history_messages: int | None = None
+    """Messages of a task's history that answers show, the newest; `None` for all that are asked for."""
+    page_size: int = 100
+    """Tasks that one page of a list may have; more than 100 are never given."""
+    requests_per_second: float | None = None
+    """Requests that one owner may send each second, over a longer time; `None` for as many as it likes."""
+    request_burst: int = 100
+    """Requests that one owner may send at once, if `requests_per_second` is on."""
+    max_streams: int = 10_000
+    """Streams that are open at once."""
+    max_streams_per_owner: int | None = None
+    """Streams of one owner that are open at once; `None` for as many as there is room for."""
+    audit_log: bool = False
+    """Whether the logger `a2a_scribe.audit` tells who did what to which task, and what was refused."""
     stream_keep_alive: float = 15.0
     """Seconds of silence after which a stream sends a comment; looked at once per `poll_interval`."""
     stream_retry: float = 1.0

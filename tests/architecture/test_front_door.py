@@ -31,6 +31,7 @@ NAMES = [
     '__version__',
     'create_agent_card_routes',
     'create_app',
+    'create_health_routes',
     'create_jsonrpc_routes',
     'create_rest_routes',
     'rerun_of',

@@ -10,12 +10,20 @@ from starlette.types import Message, Scope
 
 from a2a_scribe.errors import CallerGoneError
 from a2a_scribe.protocol.faults import TooLargeError
-from a2a_scribe.transport.asgi import MAX_QUERY_FIELDS, HttpCall, MediaTypeError
+from a2a_scribe.transport.asgi import (
+    MAX_QUERY_FIELDS,
+    NOT_STORED,
+    SAFE_HEADERS,
+    HttpCall,
+    MediaTypeError,
+    SlowBodyError,
+)
 
 pytestmark = pytest.mark.anyio
 
 DISCONNECT: Message = {'type': 'http.disconnect'}
 LIMIT = 10
+ALWAYS = [NOT_STORED, *SAFE_HEADERS]
 
 
 class Server:
@@ -253,7 +261,41 @@ async def test_what_is_cancelled_while_it_asks_is_cancelled() -> None:
         await asking
 
 
+async def test_a_body_that_does_not_come_in_time_is_not_waited_for() -> None:
+    server = Server(body(b'{}', more=True))
+    call = call_of(server)
+    with pytest.raises(SlowBodyError, match='body_timeout'):
+        await call.body(LIMIT, 0.01)
+    await call.answer(408, b'')
+    assert (b'connection', b'close') in server.sent[0]['headers']
+
+
+async def test_a_connection_of_http_2_is_not_told_to_close() -> None:
+    call = call_of(server := Server(), http_version='2')
+    with pytest.raises(SlowBodyError):
+        await call.body(LIMIT, 0.01)
+    await call.answer(408, b'')
+    assert (b'connection', b'close') not in server.sent[0]['headers']
+
+
+async def test_a_large_body_has_more_time() -> None:
+    server = Server(body(b'x' * 20_000, more=True))
+    call = call_of(server)
+    reading = asyncio.ensure_future(call.body(30_000, 0.01))
+    over = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(0.1, over.set_result, None)
+    await over
+    assert not reading.done()
+    reading.cancel()
+
+
 # The answer
+
+
+async def test_an_answer_may_say_itself_how_it_is_kept() -> None:
+    server = Server()
+    await call_of(server).start(200, [('cache-control', 'public')])
+    assert server.sent[0]['headers'] == [(b'cache-control', b'public'), *SAFE_HEADERS]
 
 
 async def test_an_answer_has_its_type_and_its_length() -> None:
@@ -263,7 +305,12 @@ async def test_an_answer_has_its_type_and_its_length() -> None:
     assert head == {
         'type': 'http.response.start',
         'status': 200,
-        'headers': [(b'content-type', b'application/json'), (b'content-length', b'2'), (b'x-a', b'b')],
+        'headers': [
+            (b'content-type', b'application/json'),
+            (b'content-length', b'2'),
+            (b'x-a', b'b'),
+            *ALWAYS,
+        ],
     }
     assert (rest['type'], rest['body'], rest.get('more_body', False)) == ('http.response.body', b'{}', False)
 
@@ -273,21 +320,21 @@ async def test_an_answer_without_a_body_has_no_length(status: int) -> None:
     server = Server()
     await call_of(server).answer(status, b'')
     head, rest = server.sent
-    assert head == {'type': 'http.response.start', 'status': status, 'headers': []}
+    assert head == {'type': 'http.response.start', 'status': status, 'headers': ALWAYS}
     assert (rest['body'], rest.get('more_body', False)) == (b'', False)
 
 
 async def test_head_gets_the_length_and_no_body() -> None:
     server = Server()
     await call_of(server, method='HEAD').answer(200, b'{}')
-    assert server.sent[0]['headers'] == [(b'content-length', b'2')]
+    assert server.sent[0]['headers'] == [(b'content-length', b'2'), *ALWAYS]
     assert server.sent[1]['body'] == b''
 
 
 async def test_header_values_that_http_cannot_carry_do_not_prevent_an_answer() -> None:
     server = Server()
     await call_of(server).start(200, [('x-a', 'ü✓')])
-    assert server.sent[0]['headers'] == [(b'x-a', b'\xfc?')]
+    assert server.sent[0]['headers'] == [(b'x-a', b'\xfc?'), *ALWAYS]
 
 
 async def test_an_answer_in_parts() -> None:

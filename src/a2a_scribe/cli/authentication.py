@@ -48,7 +48,7 @@ Leeway = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doors:
+class CallerOptions:
     """What the options say; `None` where they say nothing."""
 
     api_keys: Path | None = None

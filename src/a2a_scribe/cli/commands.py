@@ -9,7 +9,7 @@ from a2a_scribe.cli.authentication import (
     Algorithms,
     ApiKeyFile,
     Audience,
-    Doors,
+    CallerOptions,
     Issuer,
     Keys,
     Leeway,
@@ -77,9 +77,13 @@ def serve(  # noqa: PLR0913, PLR0917 - each is a choice of its own
     jwt_owner_claim: OwnerClaim = None,
     jwt_scopes: Scopes = None,
     jwt_leeway: Leeway = None,
+    health: Annotated[bool, typer.Option(help='Serve /healthz and /readyz.')] = True,
+    cors_origin: Annotated[list[str] | None, typer.Option(metavar='ORIGIN', help='Whose pages may call it.')] = None,
+    hsts: Annotated[int | None, typer.Option(min=0, metavar='SECONDS', help='Browsers are to insist on TLS.')] = None,
+    audit_log: Annotated[bool, typer.Option('--audit-log', help='Say who did what, on stderr, as JSON.')] = False,
 ) -> None:
     """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
-    doors = Doors(
+    callers = CallerOptions(
         api_keys=api_keys,
         issuer=jwt_issuer,
         audience=jwt_audience,
@@ -89,8 +93,17 @@ def serve(  # noqa: PLR0913, PLR0917 - each is a choice of its own
         scopes=jwt_scopes,
         leeway=jwt_leeway,
     )
-    place = Place(host=host, port=port, grpc_port=grpc_port, grpc_in_card=grpc_in_card, url=url)
-    raise typer.Exit(serve_executor(target, card, database, doors, place))
+    place = Place(
+        host=host,
+        port=port,
+        grpc_port=grpc_port,
+        grpc_in_card=grpc_in_card,
+        url=url,
+        health=health,
+        cors_origins=cors_origin or (),
+        hsts=hsts,
+    )
+    raise typer.Exit(serve_executor(target, card, database, callers, place, audit_log=audit_log))
 
 
 @app.command(context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []})

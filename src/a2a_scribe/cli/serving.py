@@ -3,36 +3,44 @@
 The composition root does the work; here names become objects, and what an operator got wrong becomes one line.
 """
 
+import dataclasses
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
 from sqlalchemy.engine import make_url
 
-from a2a_scribe.cli.authentication import Doors
+from a2a_scribe.cli.authentication import CallerOptions
 from a2a_scribe.cli.leaving import leave_within
 from a2a_scribe.cli.loading import check_folder, load_card, load_executor, make_card
 from a2a_scribe.errors import EnvironmentFault, ScribeError
 from a2a_scribe.journal.opening import MEMORY
 from a2a_scribe.server import serve
 from a2a_scribe.settings import Settings
+from a2a_scribe.transport.audit import logger as audit_logger
 
 FAILED = 2
 
 
 class Place(TypedDict):
-    """Where to serve, and under which address."""
+    """Where to serve, under which address, and for whom."""
 
     host: str
     port: int
     grpc_port: int | None
     grpc_in_card: bool
     url: str | None
+    health: bool
+    cors_origins: Sequence[str]
+    hsts: int | None
 
 
-def serve_executor(target: str, card: Path | None, database: str, doors: Doors, place: Place) -> int:
+def serve_executor(
+    target: str, card: Path | None, database: str, callers: CallerOptions, place: Place, *, audit_log: bool = False
+) -> int:
     """Serves until the process is told to stop; returns its exit code."""
     logging.basicConfig(format='%(asctime)s %(levelname)s %(name)s: %(message)s', level=logging.WARNING)
     if '' not in sys.path:
@@ -42,12 +50,15 @@ def serve_executor(target: str, card: Path | None, database: str, doors: Doors, 
         agent_card = load_card(card) if card else make_card(executor)
         check_folder(database)
         settings = Settings.from_environment()
+        if audit_log or settings.audit_log:
+            settings = dataclasses.replace(settings, audit_log=True)
+            _show_audit_log()
         serve(
             executor,
             agent_card,
             database,
             settings=settings,
-            authenticate=doors.authenticator(),
+            authenticate=callers.authenticator(),
             on_ready=lambda url: print(f'a2a-scribe: serving {agent_card.name} at {url}', flush=True),
             on_grpc_ready=lambda address: print(f'a2a-scribe: and over gRPC at {address}', flush=True),
             **place,
@@ -58,6 +69,14 @@ def serve_executor(target: str, card: Path | None, database: str, doors: Doors, 
     except ScribeError as error:
         return _refuse(str(error))
     return 0
+
+
+def _show_audit_log() -> None:
+    """Has its lines written as they are: each is JSON, and nothing else."""
+    lines = logging.StreamHandler()
+    lines.setFormatter(logging.Formatter('%(message)s'))
+    audit_logger.addHandler(lines)
+    audit_logger.propagate = False
 
 
 def _shown(database: str) -> str:

@@ -108,6 +108,7 @@ class CommitLoop:
         self._gave_up = False
         self._written_at = -math.inf
         self._goes_well = False
+        self._proofs: list[Latch] = []
         self._abandoned: Exception | None = None
         """Why nothing will be written any more."""
 
@@ -175,6 +176,18 @@ class CommitLoop:
         self._wake()
         return await answer
 
+    async def prove(self, seconds: float) -> bool:
+        """Whether a transaction goes through within `seconds`; one of nothing is made if nothing is to be written."""
+        asked_at, proof = self._clock.monotonic(), Latch()
+        self._proofs.append(proof)
+        self._wake()
+        try:
+            await proof.wait(self._clock, seconds)
+        finally:
+            if proof in self._proofs:
+                self._proofs.remove(proof)
+        return self._written_at >= asked_at
+
     def _wake(self) -> None:
         if self._wanted is not None:
             self._wanted.open()
@@ -205,7 +218,7 @@ class CommitLoop:
         await self._settle(self._collect())
 
     async def _wait_for_work(self) -> None:
-        if self._dirty or self._requests:
+        if self._dirty or self._requests or self._proofs:
             return
         self._wanted = Latch()
         try:
@@ -257,12 +270,14 @@ class CommitLoop:
             self._lose(batch, error, refused=False)
         else:
             self._succeed(batch, receipt)
+        finally:
+            self._end_proofs()
 
     def _has_to_show_itself(self) -> bool:
         """Whether to write although there is nothing: as a sign of life, or to find out if the journal is back."""
         is_due = self._watched.has_company() and not self.has_written_within(IDLE_SIGN)
         is_seen = self._registered and (self._watched.is_owner() or is_due)
-        return self._gave_up or is_seen or self._watched.is_watching()
+        return self._gave_up or is_seen or bool(self._proofs) or self._watched.is_watching()
 
     @property
     def _watched(self) -> Owner:
@@ -294,6 +309,11 @@ class CommitLoop:
                 if self._written_at - begun_at > self._settings.heartbeat:
                     self._goes_well = False
                 return receipt
+
+    def _end_proofs(self) -> None:
+        proofs, self._proofs = self._proofs, []
+        for proof in proofs:
+            proof.open()
 
     def _succeed(self, batch: _Batch, receipt: Receipt) -> None:
         group = batch.group

@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
@@ -21,7 +21,7 @@ from a2a_scribe.engine.deliveries import Deliver
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder, Order
 from a2a_scribe.engine.session import Duties, Parts, Session
-from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError, OperatorError
 from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.port import Caller, DropConfig, Journal, PutConfig, StoredTask, TaskPage
 from a2a_scribe.protocol.faults import InvalidFieldError
@@ -32,6 +32,8 @@ from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskPushNotificati
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import Signals
 
+Trouble = Literal['draining', 'journal', 'schema']
+"""The engine is closing; the journal cannot be written; it is not set up as it must be."""
 DUTIES = Duties(takeovers.take_over, cancels.carry_out, cancels.cancel_ended, reruns.run_again)
 
 
@@ -110,6 +112,24 @@ class Engine:
         if session.died is not None:
             raise JournalUnavailableError('the server has stopped working and must be restarted')
         return session
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing new is begun any more."""
+        return self._closed
+
+    async def find_trouble(self, seconds: float) -> Trouble | None:
+        """Returns what keeps the engine from working, if anything does; waits for the journal for `seconds` at most."""
+        if self._closed:
+            return 'draining'
+        try:
+            async with asyncio.timeout(seconds):
+                session = await self._ready()
+                return None if await session.commits.prove(seconds) else 'journal'
+        except OperatorError:
+            return 'schema'
+        except (EnvironmentFault, TimeoutError):
+            return 'journal'
 
     @property
     def running_turns(self) -> int:

@@ -55,6 +55,11 @@ class Callers:
             check_id('tenant', tenant)
         return Caller(Scope(self._agent, owner, tenant), context)
 
+    def owner_of(self, context: ServerCallContext) -> str:
+        """Returns the owner, as far as the context says it; empty if it cannot be resolved."""
+        owner: object = self._resolve_owner(context)
+        return owner if isinstance(owner, str) else ''
+
     def record(self, caller: Caller, context: ServerCallContext) -> CallerRecord:
         """Returns what is recorded of a caller with its message."""
         return record_caller(context, caller.scope.owner, caller.scope.tenant)

@@ -35,12 +35,12 @@ from a2a.utils.errors import ExtendedAgentCardNotConfiguredError, UnsupportedOpe
 
 from a2a_scribe.clock import Clock
 from a2a_scribe.core.records import Shown
-from a2a_scribe.core.views import for_list, limit_history
+from a2a_scribe.core.views import for_list
 from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.observers import Presence, always
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder
-from a2a_scribe.handler import guards
+from a2a_scribe.handler import bounds, guards
 from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors
 from a2a_scribe.handler.messages import ContextBuilding, Messages
@@ -48,7 +48,6 @@ from a2a_scribe.handler.options import engine_settings, warn_of_unused
 from a2a_scribe.handler.push_configs import PushConfigs
 from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.opening import journal_of, owner_resolver_of
-from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE
 from a2a_scribe.push.desk import Desk
 from a2a_scribe.push.dispatcher import Dispatcher
 from a2a_scribe.push.metrics import DeliveryCounters
@@ -184,6 +183,10 @@ class DefaultRequestHandler(RequestHandler):
         """Stops accepting, lets turns finish until the deadline, and stops; optional, and may be called twice."""
         await self._engine.aclose()
 
+    def owner_of(self, context: ServerCallContext) -> str:
+        """Returns the owner on whose behalf a call is made, before its request is known; empty if there is none."""
+        return self._callers.owner_of(context)
+
     async def answer_message(
         self, params: SendMessageRequest, context: ServerCallContext, is_present: Presence = always
     ) -> Message | Task:
@@ -214,11 +217,12 @@ class DefaultRequestHandler(RequestHandler):
         """
         guards.check_streaming(self._agent_card)
         guards.check_required(params)
+        length = bounds.history_length(None, self._engine.settings)
         with a2a_errors():
             caller = self._callers.of(params, context)
             async with aclosing(self._engine.subscribe(params.id, caller, after)) as batches:
                 async for batch in batches:
-                    yield batch
+                    yield batch if length is None else [bounds.shown_event(item, length) for item in batch]
 
     async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Message | Task:
         """Answers a message (A2A 1.0, section 3.1.1)."""
@@ -237,29 +241,34 @@ class DefaultRequestHandler(RequestHandler):
         with a2a_errors():
             stored = await self._engine.find(params.id, self._callers.of(params, context))
         length = params.history_length if params.HasField('history_length') else None
-        return limit_history(stored.projection.to_task(), length)
+        return bounds.shown(stored.projection.to_task(), self._engine.settings, length)
 
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         """Returns a page of the caller's tasks, newest status first (A2A 1.0, section 3.1.4)."""
         guards.check_list(params)
+        settings = self._engine.settings
+        query = bounds.bounded_page(params, settings)
         with a2a_errors():
-            page = await self._engine.list_tasks(self._callers.of(params, context), params)
-        length = params.history_length if params.HasField('history_length') else None
+            page = await self._engine.list_tasks(self._callers.of(params, context), query)
+        asked = params.history_length if params.HasField('history_length') else None
+        length = bounds.history_length(asked, settings)
         return ListTasksResponse(
             tasks=[
                 for_list(task, history_length=length, include_artifacts=params.include_artifacts) for task in page.tasks
             ],
             next_page_token=page.next_token,
             total_size=page.total,
-            page_size=params.page_size or DEFAULT_PAGE_SIZE,
+            page_size=query.page_size,
         )
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
         """Cancels a task (A2A 1.0, section 3.1.5)."""
         guards.check_required(params)
+        bounds.check_cancel(params, self._engine.settings)
         with a2a_errors():
             caller = self._callers.of(params, context)
-            return await self._engine.cancel(CancelOrder(params.id, caller, context, params.metadata))
+            task = await self._engine.cancel(CancelOrder(params.id, caller, context, params.metadata))
+        return bounds.shown(task, self._engine.settings)
 
     def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext

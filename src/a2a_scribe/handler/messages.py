@@ -9,13 +9,12 @@ from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, UnsupportedOperationError
 
 from a2a_scribe.core.records import Shown
-from a2a_scribe.core.views import limit_history
 from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.engine.observers import Presence, TurnObserver, always
 from a2a_scribe.engine.orders import MessageKey, Order
 from a2a_scribe.errors import DeadlineError, EnvironmentFault
-from a2a_scribe.handler import guards
+from a2a_scribe.handler import bounds, guards
 from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
 from a2a_scribe.handler.keys import key_of
@@ -102,7 +101,7 @@ class Messages:
             raise _refusal(observer)
         if not immediately:
             self._raise_failure(observer, answer, failure_answer or self._failure_answer)
-        return limit_history(answer, _history_length(params))
+        return bounds.shown(answer, self._engine.settings, _history_length(params))
 
     async def stream(self, params: SendMessageRequest, context: ServerCallContext) -> AsyncGenerator[list[Shown], None]:
         """Yields the events of an answer in batches (A2A 1.0, section 3.1.2); a failure is its last status.
@@ -111,7 +110,7 @@ class Messages:
             A2AError: The request was refused, or the executor raised it before any event.
         """
         guards.check_streaming(self._card)
-        length = _history_length(params)
+        length = bounds.history_length(_history_length(params), self._engine.settings)
         with a2a_errors():
             observer = await self._accept(params, context, wants_id=True, streams=True)
             begun = False
@@ -121,7 +120,7 @@ class Messages:
                         if batch and not begun and _is_refusal(observer):
                             raise _refusal(observer)
                         begun = begun or bool(batch)
-                        yield batch if length is None else [_with_history(item, length) for item in batch]
+                        yield batch if length is None else [bounds.shown_event(item, length) for item in batch]
             finally:
                 self._engine.leave(observer)
             if observer.unanswered is not None:
@@ -131,6 +130,7 @@ class Messages:
         self, params: SendMessageRequest, context: ServerCallContext, *, wants_id: bool, streams: bool
     ) -> TurnObserver:
         guards.check_size('message', params.message, self._engine.settings.event_bytes)
+        bounds.check_message(params, self._engine.settings)
         guards.check_send(params)
         key = key_of(params, context, message_id_is_key=self._engine.settings.message_id_is_key)
         if self._validate_input_modes:
@@ -249,13 +249,6 @@ def _refusal(observer: TurnObserver) -> A2AError:
 def _history_length(params: SendMessageRequest) -> int | None:
     configuration = params.configuration
     return configuration.history_length if configuration.HasField('history_length') else None
-
-
-def _with_history(item: Shown, length: int) -> Shown:
-    """Returns an event with no more history than the client asked for."""
-    if item.kind != 'task':
-        return item
-    return item._replace(body=limit_history(Task.FromString(item.body), length).SerializeToString())
 
 
 def _copy(request: SendMessageRequest) -> SendMessageRequest:

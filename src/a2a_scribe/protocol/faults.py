@@ -108,6 +108,28 @@ class PermissionDeniedError(A2AError):
         self.challenges = tuple(challenges)
 
 
+class RateError(BusyError):
+    """The caller sends more requests than it may."""
+
+    def __init__(self, seconds: int) -> None:
+        """Takes after how many seconds there is room for the request."""
+        self.text = 'Too many requests: there is a limit for each caller (requests_per_second); try again later.'
+        self.retry_after = seconds
+        super().__init__()
+
+
+class TooManyStreamsError(BusyError):
+    """As many streams are open as may be."""
+
+    text = 'Too many streams are open (max_streams); try again later.'
+
+
+class TooManyStreamsOfCallerError(BusyError):
+    """As many streams of the caller are open as may be."""
+
+    text = 'Too many streams of this caller are open (max_streams_per_owner); close one first.'
+
+
 class Fault(NamedTuple):
     """A row of the table."""
 
@@ -139,6 +161,8 @@ FAULTS: Final[dict[type[A2AError], Fault]] = {
     InternalError: Fault(-32603, 500, 'INTERNAL', 'INTERNAL_ERROR'),
     TemporaryError: Fault(-32603, 503, 'UNAVAILABLE', 'INTERNAL_ERROR'),
     BusyError: Fault(-32603, 503, 'RESOURCE_EXHAUSTED', 'INTERNAL_ERROR'),
+    RateError: Fault(-32603, 429, 'RESOURCE_EXHAUSTED', 'RATE_LIMITED'),
+    TooManyStreamsOfCallerError: Fault(-32603, 429, 'RESOURCE_EXHAUSTED', 'RATE_LIMITED'),
     UnauthenticatedError: Fault(-32000, 401, 'UNAUTHENTICATED', 'UNAUTHENTICATED'),
     PermissionDeniedError: Fault(-32000, 403, 'PERMISSION_DENIED', 'PERMISSION_DENIED'),
 }

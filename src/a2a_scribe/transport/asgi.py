@@ -5,6 +5,7 @@ a task that listens for it would cost more than most answers do.
 """
 
 import asyncio
+import math
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,7 +17,15 @@ from starlette.types import Message, Receive, Scope, Send
 
 from a2a_scribe.auth.principals import Principal
 from a2a_scribe.errors import CallerGoneError
-from a2a_scribe.protocol.faults import PermissionDeniedError, TooLargeError, TooLargeFieldError, UnauthenticatedError
+from a2a_scribe.protocol.faults import (
+    PermissionDeniedError,
+    RateError,
+    TooLargeError,
+    TooLargeFieldError,
+    TooManyStreamsError,
+    TooManyStreamsOfCallerError,
+    UnauthenticatedError,
+)
 
 JSON: Final = 'application/json'
 MAX_QUERY_FIELDS: Final = 100
@@ -30,6 +39,13 @@ stands between, its answer takes some steps of the loop."""
 CLOSED: Final = 'handler is closed'
 """What uvloop says of a connection that is gone, when uvicorn writes before it has been told."""
 
+BYTES_PER_SECOND: Final = 10_000
+"""What a body may take more time for."""
+SAFE_HEADERS: Final = ((b'x-content-type-options', b'nosniff'), (b'referrer-policy', b'no-referrer'))
+"""What every answer says to browsers."""
+NOT_STORED: Final = (b'cache-control', b'no-store')
+"""What answers say that do not say otherwise: tasks are nobody's but their owner's."""
+
 Headers = Iterable[tuple[str, str]]
 
 
@@ -37,6 +53,12 @@ class MediaTypeError(InvalidRequestError):
     """The body must be JSON, and say so in its Content-Type."""
 
     message = 'The Content-Type must be application/json or application/a2a+json'
+
+
+class SlowBodyError(InvalidRequestError):
+    """The body of the request takes too long to arrive."""
+
+    message = 'The body of the request took too long to arrive (body_timeout)'
 
 
 class NotAllowedError(MethodNotFoundError):
@@ -54,6 +76,10 @@ EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
     MediaTypeError: 415,
     TooLargeError: 413,
     TooLargeFieldError: 413,
+    SlowBodyError: 408,
+    RateError: 429,
+    TooManyStreamsOfCallerError: 429,
+    TooManyStreamsError: 503,
     NotAllowedError: 405,
     UnauthenticatedError: 401,
     PermissionDeniedError: 403,
@@ -64,14 +90,14 @@ EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
 class HttpCall:
     """A request and its answer."""
 
-    __slots__ = ('_begun', '_gone', '_receive', '_scope', '_send', 'headers', 'principal')
+    __slots__ = ('_begun', '_gone', '_is_unread', '_receive', '_scope', '_send', 'headers', 'principal')
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Takes what ASGI hands over."""
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._begun = self._gone = False
+        self._begun = self._gone = self._is_unread = False
         self.headers = [(name.decode('latin-1'), value.decode('latin-1')) for name, value in scope['headers']]
         """Names in lower case, as ASGI has them."""
         self.principal: Principal | None = None
@@ -120,16 +146,25 @@ class HttpCall:
         if kind and kind != JSON and not (kind.startswith('application/') and kind.endswith('+json')):
             raise MediaTypeError
 
-    async def body(self, limit: int) -> bytes:
-        """Reads the body.
+    async def body(self, limit: int, patience: float = math.inf) -> bytes:
+        """Reads the body, for `patience` seconds, and one more for each 10,000 bytes of it.
 
         Raises:
             TooLargeError: It has more than `limit` bytes; it is not read to its end.
+            SlowBodyError: It did not come in time.
             CallerGoneError: The client went away.
         """
         announced = self.header('content-length').lstrip('0')
         if announced.isascii() and announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > limit):
             raise TooLargeError
+        try:
+            async with asyncio.timeout(None if patience == math.inf else patience) as deadline:
+                return await self._read(limit, deadline)
+        except TimeoutError:
+            self._is_unread = True
+            raise SlowBodyError from None
+
+    async def _read(self, limit: int, deadline: asyncio.Timeout) -> bytes:
         parts: list[bytes] = []
         size = 0
         while True:
@@ -143,6 +178,8 @@ class HttpCall:
             parts.append(part)
             if not message.get('more_body', False):
                 return parts[0] if len(parts) == 1 else b''.join(parts)
+            if (when := deadline.when()) is not None:
+                deadline.reschedule(when + len(part) / BYTES_PER_SECOND)
 
     async def is_present(self) -> bool:
         """Whether the client still waits. To be asked after the body was read."""
@@ -171,6 +208,11 @@ class HttpCall:
         """Sends the head of an answer that comes in parts."""
         self._begun = True
         encoded = [(name.encode('latin-1'), value.encode('latin-1', 'replace')) for name, value in headers]
+        if not any(name == 'cache-control' for name, _ in headers):
+            encoded.append(NOT_STORED)
+        if self._is_unread and self._scope.get('http_version', '1.1').startswith('1.'):
+            encoded.append((b'connection', b'close'))
+        encoded += SAFE_HEADERS
         await self._pass({'type': 'http.response.start', 'status': status, 'headers': encoded})
 
     async def part(self, body: bytes, *, more: bool = True) -> None:

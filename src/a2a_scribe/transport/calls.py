@@ -5,7 +5,7 @@ A `Wire` is what the bindings of one app share; it decides whether a call is let
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from a2a.auth.user import UnauthenticatedUser, User
 from a2a.server.context import ServerCallContext
@@ -25,6 +25,7 @@ from a2a_scribe.protocol.service_parameters import (
     EXTENSIONS,
     KEY_IN_STATE,
     LAST_EVENT_ID,
+    NOTHING,
     ServiceParameters,
     check_version,
     parse_event_id,
@@ -32,7 +33,9 @@ from a2a_scribe.protocol.service_parameters import (
 )
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.asgi import HttpCall
+from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.authentication import http_call, identify, note_principal
+from a2a_scribe.transport.doors import Doors
 from a2a_scribe.transport.events import EventTexts
 from a2a_scribe.transport.operations import Operation
 
@@ -65,6 +68,10 @@ class Admission(NamedTuple):
         return parse_event_id(self.parameters.last_event_id)
 
 
+NOBODY: Final = Admission(NOTHING)
+"""A call of which nothing is known but its connection."""
+
+
 @dataclass(frozen=True)
 class Wire:
     """What the bindings of one app share."""
@@ -76,23 +83,41 @@ class Wire:
     authenticate: Authenticate | None = None
     clock: Clock = field(default_factory=SystemClock)
     texts: EventTexts = field(default_factory=EventTexts)
+    shared: Doors | None = None
+    """The doors of another wire, if callers are to be counted together; its own otherwise."""
     declared: frozenset[str] = field(init=False)
     required: frozenset[str] = field(init=False)
+    doors: Doors = field(init=False)
 
     def __post_init__(self) -> None:
         """Reads the card's extensions; its author may still add some while the server runs."""
         extensions = self.card.capabilities.extensions
         object.__setattr__(self, 'declared', frozenset(each.uri for each in extensions) | {SEQUENCE_URI})
         object.__setattr__(self, 'required', frozenset(each.uri for each in extensions if each.required))
+        object.__setattr__(self, 'doors', self.shared or Doors(self.settings, self.clock))
+        object.__setattr__(self, 'shared', self.doors)  # so that copies of this one share them
+
+    async def enter_http(self, call: HttpCall, visit: Visit) -> None:
+        """Lets an HTTP request in by who sends it, before its body is read. Raises as `identify`, and RateError."""
+        if self.authenticate is not None:
+            call.principal = await identify(self.authenticate, http_call(call, visit.binding), self.card)
+        self.doors.enter(visit, lambda: self._owner_of(call))
+
+    def _owner_of(self, call: HttpCall) -> str:
+        """Returns the owner; empty if the user's builder refuses the request, which is then refused once more."""
+        try:
+            if self.context_builder is None:
+                context = _context(call, NOBODY)
+            else:
+                context = self.context_builder.build(Request(call.scope))
+            note_principal(context, call.principal)
+            return self.handler.owner_of(context)
+        except Exception:  # noqa: BLE001 - code of the user's
+            return ''
 
     async def identify(self, call: IncomingCall) -> Principal | None:
         """Returns whom a call comes from, `None` if nobody asks. Raises as `authentication.identify`."""
         return None if self.authenticate is None else await identify(self.authenticate, call, self.card)
-
-    async def identify_http(self, call: HttpCall, binding: Binding) -> None:
-        """Finds out whom an HTTP request comes from, before its body is read. Raises as `identify`."""
-        if self.authenticate is not None:
-            call.principal = await identify(self.authenticate, http_call(call, binding), self.card)
 
     def admit(self, parameters: ServiceParameters) -> Admission:
         """Lets a call in.
@@ -124,6 +149,12 @@ class Wire:
         note_principal(context, call.principal)
         note_key(context, admission)
         return context
+
+
+def visit_of(call: HttpCall, binding: Binding) -> Visit:
+    """Returns what is known of an HTTP request before anything of it is read."""
+    client = call.scope.get('client')
+    return Visit(binding, str(client[0]) if client else '')
 
 
 def _context(call: HttpCall, admission: Admission) -> ServerCallContext:

@@ -5,8 +5,9 @@ a stream shows goes out as it lies in the journal. Called by whoever serves gRPC
 which is an extra of the package, before it is.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -16,10 +17,11 @@ from a2a.types import a2a_pb2
 from a2a.utils.errors import InvalidRequestError
 from google.protobuf.message import DecodeError
 
-from a2a_scribe.auth.principals import IncomingCall
+from a2a_scribe.auth.principals import IncomingCall, Principal
 from a2a_scribe.protocol.faults import fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
 from a2a_scribe.protocol.size import check_binary
+from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.authentication import note_principal
 from a2a_scribe.transport.calls import Admission, Wire, note_key
 from a2a_scribe.transport.events import to_stream_response
@@ -41,6 +43,7 @@ class GrpcBinding:
     def __init__(self, wire: Wire, context_builder: ContextBuilder | None = None) -> None:
         """Takes what the bindings share, and a user's way to tell who calls."""
         self._wire = wire
+        self._audit = wire.doors.audit
         self._build = context_builder or _default_context
 
     def handlers(self, grpc: Any) -> Any:
@@ -59,34 +62,62 @@ class GrpcBinding:
         answer = operation.call
 
         async def handle(data: bytes, call: Call) -> bytes:
-            try:
-                params, context, _ = await self._begin(data, call, operation)
-                return operation.to_binary(await answer(self._wire.handler, params, context, _present))
-            except Exception as error:
-                await _abort(call, error, codes)
-                raise
+            with self._audited(call, operation) as visit:
+                try:
+                    params, context, _ = await self._begin(data, call, operation, visit)
+                    result = await answer(self._wire.handler, params, context, _present)
+                    self._audit.done(visit, result)
+                    return operation.to_binary(result)
+                except Exception as error:
+                    await self._abort(call, error, codes, visit)
+                    raise
 
         return handle
 
     def _stream(self, operation: Operation, codes: Any) -> Callable[[bytes, Call], AsyncIterator[bytes]]:
         async def handle(data: bytes, call: Call) -> AsyncIterator[bytes]:
-            try:
-                params, context, admission = await self._begin(data, call, operation)
-                sequenced = admission.wants_sequence
-                stream = operation.open(self._wire.handler, params, context, admission.after(operation))
-                async with aclosing(stream) as batches:
-                    async for batch in batches:
-                        for item in batch:
-                            yield to_stream_response(item, sequenced=sequenced)
-            except Exception as error:  # noqa: BLE001 - as above
-                await _abort(call, error, codes)
+            with self._audited(call, operation) as visit:
+                try:
+                    params, context, admission = await self._begin(data, call, operation, visit)
+                    sequenced = admission.wants_sequence
+                    with self._wire.doors.stream(visit):
+                        opened = operation.open(self._wire.handler, params, context, admission.after(operation))
+                        stream = self._wire.doors.told(visit, opened, starts_at_once=operation.starts_at_once)
+                        async with aclosing(stream) as batches:
+                            async for batch in batches:
+                                for item in batch:
+                                    yield to_stream_response(item, sequenced=sequenced)
+                except Exception as error:  # noqa: BLE001 - as above
+                    await self._abort(call, error, codes, visit)
 
         return handle
 
-    async def _begin(self, data: bytes, call: Call, operation: Operation) -> tuple[Any, ServerCallContext, Admission]:
+    @contextmanager
+    def _audited(self, call: Call, operation: Operation) -> Iterator[Visit]:
+        """Notes also the call that gRPC cancels because its client has gone."""
+        visit = Visit('GRPC', host_of(str(call.peer())), operation=operation.name)
+        try:
+            yield visit
+        except asyncio.CancelledError:
+            self._audit.left(visit)
+            raise
+
+    def _owner_of(self, call: Call, principal: Principal | None) -> str:
+        """Returns the owner; empty if the user's builder refuses the call, which is then refused once more."""
+        try:
+            context = self._build(call)
+            note_principal(context, principal)
+            return self._wire.handler.owner_of(context)
+        except Exception:  # noqa: BLE001 - code of the user's
+            return ''
+
+    async def _begin(
+        self, data: bytes, call: Call, operation: Operation, visit: Visit
+    ) -> tuple[Any, ServerCallContext, Admission]:
         """Lets a call in and reads its request."""
         metadata = _metadata(call)
         principal = await self._wire.identify(_incoming(call, metadata, operation))
+        self._wire.doors.enter(visit, lambda: self._owner_of(call, principal))
         admission = self._wire.admit(service_parameters(metadata))
         try:
             check_binary(data, operation.request, self._wire.settings.request_values)
@@ -100,7 +131,16 @@ class GrpcBinding:
         note_principal(context, principal)
         note_key(context, admission)
         context.tenant = context.tenant or getattr(params, 'tenant', '')
+        visit.asks(operation.name, params, context.tenant)
         return params, context, admission
+
+    async def _abort(self, call: Call, error: Exception, codes: Any, visit: Visit) -> None:
+        """Ends a call with an error (section 10.6)."""
+        told = as_a2a_error(error)
+        self._audit.refused(visit, told)
+        status = to_grpc_status(told)
+        code = codes[fault_of(told).grpc]
+        await call.abort(code, status.message, ((DETAILS, status.SerializeToString()), *challenges(told)))
 
 
 async def _present() -> bool:
@@ -114,6 +154,12 @@ def _default_context(call: Call) -> ServerCallContext:
     return ServerCallContext(user=UnauthenticatedUser(), state=state)
 
 
+def host_of(peer: str) -> str:
+    """Returns the host of what gRPC calls a peer: `ipv4:127.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
+    family, _, rest = unquote(peer).partition(':')
+    return rest.rpartition(':')[0].strip('[]') if family in ('ipv4', 'ipv6') else peer
+
+
 def _metadata(call: Call) -> list[tuple[str, str]]:
     """Returns the metadata of a call that is text."""
     return [(name, value) for name, value in call.invocation_metadata() or () if isinstance(value, str)]
@@ -121,13 +167,4 @@ def _metadata(call: Call) -> list[tuple[str, str]]:
 
 def _incoming(call: Call, metadata: list[tuple[str, str]], operation: Operation) -> IncomingCall:
     """Returns what is known of a call."""
-    address = unquote(call.peer().partition(':')[2])
-    return IncomingCall('GRPC', metadata, address.rpartition(':')[0].strip('[]'), f'/{SERVICE}/{operation.name}')
-
-
-async def _abort(call: Call, error: Exception, codes: Any) -> None:
-    """Ends a call with an error (section 10.6)."""
-    told = as_a2a_error(error)
-    status = to_grpc_status(told)
-    code = codes[fault_of(told).grpc]
-    await call.abort(code, status.message, ((DETAILS, status.SerializeToString()), *challenges(told)))
+    return IncomingCall('GRPC', metadata, host_of(str(call.peer())), f'/{SERVICE}/{operation.name}')

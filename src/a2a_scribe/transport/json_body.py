@@ -14,11 +14,12 @@ async def read_json(call: HttpCall, settings: Settings, absent: bytes = b'') -> 
     Raises:
         MediaTypeError: The body is said to be something else than JSON.
         TooLargeError: It has more bytes or more values than the settings allow.
+        SlowBodyError: It did not come in time.
         JSONParseError: It is no JSON.
         CallerGoneError: The client went away.
     """
     call.check_media_type()
-    body = await call.body(settings.request_bytes) or absent
+    body = await call.body(settings.request_bytes, settings.body_timeout) or absent
     check_json(body, settings.request_values)
     try:
         return orjson.loads(body)

@@ -4,6 +4,7 @@ Errors are JSON-RPC's own, with HTTP status 200, unless the request could not ev
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -19,7 +20,8 @@ from a2a_scribe.core.records import Shown
 from a2a_scribe.errors import CallerGoneError
 from a2a_scribe.protocol.ids import MAX_ID_LENGTH
 from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
-from a2a_scribe.transport.calls import Admission, Wire, decode
+from a2a_scribe.transport.audit import Visit
+from a2a_scribe.transport.calls import Admission, Wire, decode, visit_of
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_rpc
 from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
@@ -85,57 +87,75 @@ class JsonRpcEndpoint:
     def __init__(self, wire: Wire) -> None:
         """Takes what the bindings share."""
         self._wire = wire
+        self._audit = wire.doors.audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
         call = HttpCall(scope, receive, send)
+        visit = visit_of(call, 'JSONRPC')
         try:
             if call.method != 'POST':
                 raise NotAllowedError(['POST'])
-            await self._answer(call)
+            await self._wire.enter_http(call, visit)
+            await self._answer(call, visit)
         except CallerGoneError:
+            self._audit.left(visit)
             await call.leave()
         except RpcError as error:
+            self._audit.refused(visit, error.error)
             await _refuse(call, error.error, error.id)
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
-            await _refuse(call, as_a2a_error(error), b'null')
+            told = as_a2a_error(error)
+            self._audit.refused(visit, told)
+            await _refuse(call, told, b'null')
 
-    async def _answer(self, call: HttpCall) -> None:
-        await self._wire.identify_http(call, 'JSONRPC')
+    async def _answer(self, call: HttpCall, visit: Visit) -> None:
         value = await read_json(call, self._wire.settings)
         if isinstance(value, list):
-            await self._answer_batch(call, value)
+            await self._answer_batch(call, value, visit)
             return
         request = parse_request(value)
         try:
-            await self._answer_one(call, request)
+            await self._answer_one(call, request, visit)
         except CallerGoneError:
             raise
         except Exception as error:
+            told = as_a2a_error(error)
             if request.id is None:
+                self._audit.refused(visit, told)
                 await call.answer(204, b'')
                 return
-            raise RpcError(request.id, as_a2a_error(error)) from error
+            raise RpcError(request.id, told) from error
 
-    async def _answer_one(self, call: HttpCall, request: RpcRequest) -> None:
+    async def _answer_one(self, call: HttpCall, request: RpcRequest, visit: Visit) -> None:
+        visit.operation = request.method if request.method in OPERATIONS else ''
         admission = self._wire.admit_http(call)
         operation = _operation(request)
         if operation.is_stream and request.id is not None:
-            await self._stream(call, admission, operation, request.params, request.id)
+            with self._wire.doors.stream(visit):
+                await self._stream(call, admission, operation, request.params, request.id, visit)
             return
-        result = await self._result(call, admission, operation, request)
+        result = await self._result(call, admission, operation, request, visit)
         if request.id is None:
             await call.answer(204, b'', headers=admission.headers)
         else:
             await call.answer(200, result_frame(request.id, result), JSON, admission.headers)
 
     async def _stream(
-        self, call: HttpCall, admission: Admission, operation: Operation, given: object, request_id: bytes
+        self,
+        call: HttpCall,
+        admission: Admission,
+        operation: Operation,
+        given: object,
+        request_id: bytes,
+        visit: Visit,
     ) -> None:
         wire, sequenced = self._wire, admission.wants_sequence
         params = _decode(given, operation)
         context = wire.context(call, admission, params.tenant, _state(operation.name, request_id))
-        stream = operation.open(wire.handler, params, context, admission.after(operation))
+        visit.asks(operation.name, params, context.tenant)
+        opened = operation.open(wire.handler, params, context, admission.after(operation))
+        stream = wire.doors.told(visit, opened, starts_at_once=operation.starts_at_once)
 
         def data(item: Shown) -> bytes:
             return result_frame(request_id, wire.texts.of(item, sequenced=sequenced))
@@ -146,7 +166,9 @@ class JsonRpcEndpoint:
         events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers)
         await events.run(stream, starts_at_once=operation.starts_at_once)
 
-    async def _result(self, call: HttpCall, admission: Admission, operation: Operation, request: RpcRequest) -> bytes:
+    async def _result(
+        self, call: HttpCall, admission: Admission, operation: Operation, request: RpcRequest, visit: Visit
+    ) -> bytes:
         """Returns the result as JSON. A notification's message is accepted, and its answer not waited for."""
         if request.id is None and operation.name in ('SendMessage', 'SendStreamingMessage'):
             params = _decode(request.params, OPERATIONS['SendMessage'])
@@ -158,34 +180,48 @@ class JsonRpcEndpoint:
             params = _decode(request.params, operation)
         assert operation.call is not None
         context = self._wire.context(call, admission, params.tenant, _state(request.method, request.id))
+        visit.asks(operation.name, params, context.tenant)
         result = await operation.call(
             self._wire.handler, params, context, Attendance(call, self._wire.clock).is_present
         )
+        self._audit.done(visit, result)
         return operation.to_json(result, params)
 
-    async def _answer_batch(self, call: HttpCall, values: list[Any]) -> None:
+    async def _answer_batch(self, call: HttpCall, values: list[Any], visit: Visit) -> None:
         """Answers the requests of a batch in their order, each by itself."""
         if not 1 <= len(values) <= MAX_BATCH:
             raise InvalidRequestError(f'A batch must have 1 to {MAX_BATCH} requests')
+        self._wire.doors.charge(visit, len(values) - 1)
         admission = self._wire.admit_http(call)
-        answers = [answer for value in values if (answer := await self._answer_member(call, admission, value))]
+        answers = []
+        for value in values:
+            answer = await self._answer_member(call, admission, value, replace(visit))
+            if answer is not None:
+                answers.append(answer)
+        visit.is_over = True
         if answers:
             await call.answer(200, b'[' + b','.join(answers) + b']', JSON, admission.headers)
         else:
             await call.answer(204, b'', headers=admission.headers)
 
-    async def _answer_member(self, call: HttpCall, admission: Admission, value: object) -> bytes | None:
+    async def _answer_member(self, call: HttpCall, admission: Admission, value: object, visit: Visit) -> bytes | None:
         """Returns the response to a request of a batch, `None` for a notification."""
         try:
             request = parse_request(value)
         except RpcError as error:
+            self._audit.refused(visit, error.error)
             return error_frame(error.id, error.error)
         try:
-            result = await self._result(call, admission, _operation(request), request)
+            operation = _operation(request)
+            visit.operation = operation.name
+            result = await self._result(call, admission, operation, request, visit)
         except CallerGoneError:
+            self._audit.left(visit)
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            return None if request.id is None else error_frame(request.id, as_a2a_error(error))
+            told = as_a2a_error(error)
+            self._audit.refused(visit, told)
+            return None if request.id is None else error_frame(request.id, told)
         return None if request.id is None else result_frame(request.id, result)
 
 

@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.transport.anteroom import Anteroom, protocol_of
 
 BACKLOG = 2048
 Stop = Callable[[], Awaitable[None]]
@@ -62,7 +63,13 @@ def is_loopback(host: str) -> bool:
 
 
 async def serve_http(
-    app: ASGIApp, listener: socket.socket, patience: int, on_ready: Callable[[], None], on_stop: Stop
+    app: ASGIApp,
+    listener: socket.socket,
+    patience: int,
+    on_ready: Callable[[], None],
+    on_stop: Stop,
+    anteroom: Anteroom,
+    on_leave: Stop,
 ) -> None:
     """Serves an app that is open already, until SIGINT or SIGTERM.
 
@@ -72,18 +79,27 @@ async def serve_http(
         patience: Seconds after which requests that are still being answered are cut off.
         on_ready: Called once connections are taken and signals are listened to.
         on_stop: Called when no more connections are taken; brings the requests that wait for something to an answer.
+        anteroom: Bounds the connections.
+        on_leave: Called before that, while connections are taken still.
     """
     config = uvicorn.Config(
-        app, lifespan='off', ws='none', log_config=None, access_log=False, timeout_graceful_shutdown=patience
+        app,
+        http=protocol_of(anteroom),
+        lifespan='off',
+        ws='none',
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=patience,
     )
-    await _Server(config, on_ready, on_stop).serve(sockets=[listener])
+    await _Server(config, on_ready, on_stop, on_leave).serve(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Stop) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], on_stop: Stop, on_leave: Stop) -> None:
         super().__init__(config)
         self._on_ready = on_ready
         self._on_stop = on_stop
+        self._on_leave = on_leave
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begins the end; a second signal ends the process at once, as a crash would."""
@@ -99,6 +115,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Has what requests wait for come to an end while it waits for the requests."""
+        await self._on_leave()
         await asyncio.gather(super().shutdown(sockets), self._on_stop())
 
     @contextmanager

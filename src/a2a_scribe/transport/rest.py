@@ -3,7 +3,7 @@
 Every error has the form of section 11.6, also that of a URL or a method which does not exist.
 """
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, Final
 
 import orjson
@@ -16,8 +16,9 @@ from a2a_scribe.errors import CallerGoneError
 from a2a_scribe.protocol.faults import InvalidFieldError, fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
 from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.caching import answer_cached
-from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant
+from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant, visit_of
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_status
 from a2a_scribe.transport.json_body import read_json
 from a2a_scribe.transport.operations import OPERATIONS, Operation
@@ -41,6 +42,7 @@ class RestApp:
     def __init__(self, wire: Wire) -> None:
         """Takes what the bindings share."""
         self._wire = wire
+        self._audit = wire.doors.audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request; what wants to be a WebSocket is told that there is none."""
@@ -48,30 +50,41 @@ class RestApp:
             await not_found(scope, receive, send)
             return
         call = HttpCall(scope, receive, send)
+        visit = visit_of(call, 'HTTP+JSON')
         try:
-            await self._answer(call)
+            await self._answer(call, visit)
         except CallerGoneError:
+            self._audit.left(visit)
             await call.leave()
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
-            await refuse(call, as_a2a_error(error))
+            told = as_a2a_error(error)
+            self._audit.refused(visit, told)
+            await refuse(call, told)
 
-    async def _answer(self, call: HttpCall) -> None:
+    async def _answer(self, call: HttpCall, visit: Visit) -> None:
         route = find_route(call.segments())
         if route is None:
             raise MethodNotFoundError('There is nothing at this path')
         if call.method not in route.methods:
             raise NotAllowedError(route.methods)
         operation = OPERATIONS[route.methods[call.method]]
-        await self._wire.identify_http(call, 'HTTP+JSON')
+        visit.operation = operation.name
+        await self._wire.enter_http(call, visit)
+        with self._wire.doors.stream(visit) if operation.is_stream else nullcontext():
+            await self._perform(call, route, operation, visit)
+
+    async def _perform(self, call: HttpCall, route: Route, operation: Operation, visit: Visit) -> None:
         query = call.query()
         admission = self._wire.admit(service_parameters([*call.headers, *query]))
         params, tenant = await self._read(call, route, operation, query)
         context = self._wire.context(call, admission, tenant, {'method': operation.name})
+        visit.asks(operation.name, params, context.tenant)
         if operation.call is None:
-            await self._stream(call, admission, operation, params, context)
+            await self._stream(call, admission, operation, params, context, visit)
             return
         attendance = Attendance(call, self._wire.clock)
         result = await operation.call(self._wire.handler, params, context, attendance.is_present)
+        self._audit.done(visit, result)
         body = operation.to_json(result, params)
         if operation.name == 'GetExtendedAgentCard':
             await answer_cached(call, body, media_type(call), EXTENDED_CARD_CACHING, admission.headers)
@@ -79,10 +92,11 @@ class RestApp:
             await call.answer(200, body, media_type(call), admission.headers)
 
     async def _stream(
-        self, call: HttpCall, admission: Admission, operation: Operation, params: Any, context: Any
+        self, call: HttpCall, admission: Admission, operation: Operation, params: Any, context: Any, visit: Visit
     ) -> None:
         wire, sequenced = self._wire, admission.wants_sequence
-        stream = operation.open(wire.handler, params, context, admission.after(operation))
+        opened = operation.open(wire.handler, params, context, admission.after(operation))
+        stream = wire.doors.told(visit, opened, starts_at_once=operation.starts_at_once)
 
         def data(item: Shown) -> bytes:
             return wire.texts.of(item, sequenced=sequenced)

@@ -1,0 +1,176 @@
+"""Connections that ask for nothing now: they may take a while until they do, and have to make room for others.
+
+uvicorn waits for a first request for ever, and for the rest of a request whose head comes byte by byte. Here each
+connection has a deadline, and when there are as many as may be, one has to go of those that have asked for nothing: the
+oldest from the address that has most of them, so that a crowd from one place keeps nobody out but itself.
+"""
+
+import asyncio
+import logging
+import math
+from collections import Counter, OrderedDict
+from itertools import islice
+from typing import Any, Final
+
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+logger = logging.getLogger(__name__)
+
+TOO_SLOW: Final = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+FULL: Final = b'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+
+LOOKED_AT: Final = 100
+"""Of the connections that have waited for longest, those that one is chosen from."""
+WARN_EVERY: Final = 60.0
+"""Seconds between two lines that say that there is no room."""
+
+Connection = Any
+"""A protocol of ours."""
+
+
+class Anteroom:
+    """The connections of one server."""
+
+    def __init__(self, most: int, patience: float) -> None:
+        """Takes how many there may be, and for how many seconds one may wait without asking for anything."""
+        self._most = most
+        self._patience = patience
+        self._waiting: OrderedDict[Connection, asyncio.TimerHandle | None] = OrderedDict()
+        """With the end of their time; one that was answered and is silent since has none here, uvicorn sees to it."""
+        self._of_address: Counter[str] = Counter()
+        """How many wait from each address."""
+        self._warned_at = -math.inf
+        self.count = 0
+        """How many connections there are."""
+
+    def enter(self, connection: Connection) -> bool:
+        """Takes a new connection, if need be for one that has asked for nothing; returns whether it did."""
+        if self.count >= self._most and not self._make_room():
+            return False
+        self.count += 1
+        self.wait(connection)
+        return True
+
+    def wait(self, connection: Connection) -> None:
+        """A connection has said something, or nothing, that is no request yet; what it says more gives it no time."""
+        if self._waiting.get(connection) is None:
+            self.rest(connection)
+            loop = asyncio.get_running_loop()
+            self._waiting[connection] = loop.call_later(self._patience, self._expire, connection)
+
+    def rest(self, connection: Connection) -> None:
+        """A connection was answered, and says nothing."""
+        if connection not in self._waiting:
+            self._waiting[connection] = None
+            self._of_address[connection.address] += 1
+
+    def go_in(self, connection: Connection) -> None:
+        """A connection has asked for something."""
+        if connection not in self._waiting:
+            return
+        timer = self._waiting.pop(connection)
+        if timer is not None:
+            timer.cancel()
+        self._of_address[connection.address] -= 1
+        if not self._of_address[connection.address]:
+            del self._of_address[connection.address]
+
+    def leave(self, connection: Connection) -> None:
+        """A connection that was taken is closed."""
+        self.go_in(connection)
+        self.count -= 1
+
+    def _expire(self, connection: Connection) -> None:
+        self.go_in(connection)
+        connection.dismiss()
+
+    def _make_room(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now - self._warned_at > WARN_EVERY:
+            self._warned_at = now
+            logger.warning('There are %d connections, as many as there can be (max_connections)', self.count)
+        if not self._waiting:
+            return False
+        oldest = islice(self._waiting, LOOKED_AT)
+        self._expire(max(oldest, key=lambda each: self._of_address[each.address]))
+        return True
+
+
+class Guarded(asyncio.Protocol):
+    """One connection, behind an anteroom: what is put before a protocol of uvicorn's."""
+
+    anteroom: Anteroom
+    transport: asyncio.Transport
+    cycle: Any
+    client: tuple[str, int] | None
+    address = ''
+    """Where it comes from."""
+    _was_taken = _has_spoken = False
+
+    def connection_made(self, transport: Any) -> None:
+        """Takes it, or says that there is no room."""
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ''
+        self._was_taken = self.anteroom.enter(self)
+        if not self._was_taken:
+            transport.write(FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Notes whether this was the end of a request's head."""
+        if not self._was_taken:
+            return
+        self._has_spoken = True
+        super().data_received(data)
+        if self._is_busy():
+            self.anteroom.go_in(self)
+        elif not self.transport.is_closing():
+            self.anteroom.wait(self)
+
+    def on_response_complete(self) -> None:
+        """Lets it stand back for others, unless it has asked for more already."""
+        super().on_response_complete()  # type: ignore[misc]
+        if self._was_taken and not self._is_busy() and not self.transport.is_closing():
+            self.anteroom.rest(self)
+
+    def _is_busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets it."""
+        if self._was_taken:
+            self._was_taken = False
+            self.anteroom.leave(self)
+        super().connection_lost(exc)
+
+    def dismiss(self) -> None:
+        """Closes it; whoever has begun with a first request is told why."""
+        if self._has_spoken and self.cycle is None:
+            self.transport.write(TOO_SLOW)
+        self.transport.close()
+
+
+def protocol_of(anteroom: Anteroom) -> type[asyncio.Protocol]:
+    """Returns uvicorn's protocol for HTTP, behind an anteroom."""
+    return type('GuardedProtocol', (Guarded, AutoHTTPProtocol), {'anteroom': anteroom})
+
+
+def room_for_connections(wanted: int, reserve: int = 200) -> int:
+    """Returns how many connections there can be: as many as wanted, if the process may open so many files.
+
+    The process's own limit is raised as far as it may be; a part of it is kept for files, databases and others.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + reserve
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        if raised > soft:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+        return max(min(wanted, soft - reserve), soft // 2)
+    return wanted

@@ -1,0 +1,209 @@
+"""Connections that ask for nothing, or take long for it: they have a deadline, and make room for others."""
+
+import asyncio
+import os
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from a2a_scribe import create_app
+from a2a_scribe.testing.agents import ScriptedAgent
+from a2a_scribe.transport import anteroom as anteroom_module
+from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
+from a2a_scribe.transport.listening import listen, serve_http
+from tests.component.kit import DEADLINE, new_card
+
+pytestmark = pytest.mark.anyio
+
+PROTOCOLS = {'h11': H11Protocol, 'httptools': HttpToolsProtocol}
+
+
+@pytest.fixture(params=PROTOCOLS, autouse=True)
+def _protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both of uvicorn's protocols stand behind an anteroom."""
+    monkeypatch.setattr(anteroom_module, 'AutoHTTPProtocol', PROTOCOLS[request.param])
+
+
+Pipe = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+GET = b'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n'
+OK = b'HTTP/1.1 200 OK\r\n'
+LONG = 60.0
+
+
+class Server:
+    """A server on a socket, as `serve` has it."""
+
+    def __init__(self, anteroom: Anteroom, address: tuple[str, int]) -> None:
+        self.anteroom = anteroom
+        self._address = address
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def connect(self, data: bytes = b'', source: str = '127.0.0.1') -> Pipe:
+        reader, writer = await asyncio.open_connection(*self._address, local_addr=(source, 0))
+        self._writers.append(writer)
+        writer.write(data)
+        return reader, writer
+
+    async def hang_up(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+    async def until(self, count: int) -> None:
+        """Waits until there are so many connections."""
+        while self.anteroom.count != count:
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def serving(most: int = 100, patience: float = LONG) -> AsyncIterator[Server]:
+    app = create_app(ScriptedAgent([]), new_card(), 'memory')
+    anteroom, ready, left = Anteroom(most, patience), asyncio.Event(), asyncio.Event()
+
+    async def nothing() -> None:
+        left.set()
+
+    with listen('127.0.0.1', 0) as listener:
+        async with asyncio.timeout(3 * DEADLINE), app.router.lifespan_context(app):
+            serving = asyncio.ensure_future(
+                serve_http(app, listener, 1, ready.set, app.state.handler.aclose, anteroom, nothing)
+            )
+            await ready.wait()
+            server = Server(anteroom, listener.getsockname())
+            try:
+                yield server
+            finally:
+                await server.hang_up()
+                stop(serving)
+                await serving
+                assert left.is_set()
+                await server.until(0)
+
+
+def stop(serving: 'asyncio.Future[None]') -> None:
+    """Ends the server as a signal would."""
+    assert not serving.done()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize('said', [b'', b'GET /heal', GET[:-2]], ids=['nothing', 'a-word', 'a-head'])
+async def test_who_does_not_ask_in_time_has_to_go(said: bytes) -> None:
+    async with serving(patience=0.05) as server:
+        reader, _ = await server.connect(said)
+        answer = await reader.read()
+        assert answer.startswith(b'HTTP/1.1 408 ' if said else b'')
+        assert bool(answer) == bool(said)
+        await server.until(0)
+
+
+async def test_saying_more_gives_no_more_time() -> None:
+    async with serving(patience=0.2) as server:
+        reader, writer = await server.connect(b'GET /healthz HTTP/1.1\r\n')
+        ended = asyncio.ensure_future(reader.read())
+        while not ended.done():
+            writer.write(b'X: y\r\n')
+            await asyncio.wait([ended], timeout=0.01)
+        with suppress(ConnectionResetError):  # what is said after the answer has the connection reset
+            assert (await ended).startswith(b'HTTP/1.1 408 ')
+        await server.until(0)
+
+
+async def test_who_asks_again_too_slowly_has_to_go() -> None:
+    async with serving(patience=0.2) as server:
+        reader, writer = await server.connect(GET)
+        assert await reader.readline() == OK
+        await reader.readuntil(b'}')
+        writer.write(GET[:20])
+        assert await reader.read() == b''
+
+
+async def test_a_connection_between_two_requests_has_no_deadline_of_ours() -> None:
+    async with serving(patience=0.05) as server:
+        reader, writer = await server.connect(GET)
+        await reader.readuntil(b'}')
+        over = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_later(0.15, over.set_result, None)
+        await over
+        writer.write(GET)
+        assert await reader.readline() == OK
+
+
+async def test_whoever_has_waited_longest_makes_room() -> None:
+    async with serving(most=10) as server:
+        slow = [await server.connect(b'GET') for _ in range(10)]
+        await server.until(10)
+        for _ in range(3):
+            reader, _ = await server.connect(GET)
+            assert await reader.readline() == OK
+        for reader, _ in slow[:3]:
+            assert (await reader.read()).startswith(b'HTTP/1.1 408 ')
+        assert server.anteroom.count == 10
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='has one loopback address')
+async def test_a_crowd_from_one_address_makes_room_itself() -> None:
+    async with serving(most=10) as server:
+        reader, writer = await server.connect(b'GET')
+        await server.until(1)
+        crowd = [await server.connect(b'GET', '127.0.0.2') for _ in range(50)]
+        await server.until(10)
+        writer.write(GET[3:])
+        assert await reader.readline() == OK
+        for each, _ in crowd[:41]:
+            assert (await each.read()).startswith((b'HTTP/1.1 408 ', b''))
+        assert server.anteroom.count == 10
+
+
+async def test_who_was_answered_and_is_silent_makes_room_too() -> None:
+    async with serving(most=10) as server:
+        for _ in range(10):
+            reader, _ = await server.connect(GET)
+            await reader.readuntil(b'}')
+        for _ in range(10):
+            reader, _ = await server.connect(GET)
+            assert await reader.readline() == OK
+
+
+async def test_who_has_asked_is_not_sent_away_for_others() -> None:
+    async with serving(most=2) as server:
+        busy = []
+        for _ in range(2):
+            reader, writer = await server.connect(
+                b'POST /message:send HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Length: 5\r\n\r\n'
+            )
+            busy.append((reader, writer))
+        await server.until(2)
+        refused, _ = await server.connect(GET)
+        answer = await refused.read()
+        assert answer.startswith(b'HTTP/1.1 503 ')
+        assert b'Retry-After: 2\r\n' in answer
+        for reader, writer in busy:
+            writer.write(b'{"x":')
+            assert b'HTTP/1.1 400' in await reader.readline()
+
+
+@pytest.mark.parametrize(
+    ('limits', 'found', 'raised'),
+    [
+        ((1024, 1_000_000), 10_000, 10_200),
+        ((1024, 4096), 3_896, 4096),
+        ((1024, 1024), 824, None),
+        ((100, 100), 50, None),
+        ((20_000, 20_000), 10_000, None),
+        ((-1, -1), 10_000, None),
+        ((1024, -1), 10_000, 10_200),
+    ],
+)
+def test_there_are_no_more_connections_than_files(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], found: int, raised: int | None
+) -> None:
+    was_set: list[int] = []
+    monkeypatch.setattr(resource, 'getrlimit', lambda _: limits)
+    monkeypatch.setattr(resource, 'setrlimit', lambda _, given: was_set.append(given[0]))
+    assert room_for_connections(10_000) == found
+    assert was_set == ([] if raised is None else [raised])
