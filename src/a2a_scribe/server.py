@@ -39,7 +39,13 @@ from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
 from a2a_scribe.transport.listening import address, listen, reachable, serve_http
 from a2a_scribe.transport.rest import not_found
-from a2a_scribe.transport.routes import create_agent_card_routes, jsonrpc_routes, rest_routes, wire_of
+from a2a_scribe.transport.routes import (
+    create_agent_card_routes,
+    jsonrpc_routes,
+    rest_routes,
+    takes_old_clients,
+    wire_of,
+)
 
 DEFAULT_DATABASE = 'sqlite+aiosqlite:///a2a-scribe.db'
 DEFAULT_URL = 'http://127.0.0.1:8000'
@@ -73,9 +79,10 @@ class AppOptions(HandlerOptions, total=False):
     rest_prefix: str | None
     context_builder: ServerCallContextBuilder | None
     routes: Sequence[BaseRoute]
+    enable_v0_3_compat: bool | None
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - each is a choice of its own
     executor: AgentExecutor,
     agent_card: AgentCard,
     database: Database = DEFAULT_DATABASE,
@@ -86,6 +93,7 @@ def create_app(
     url: str = DEFAULT_URL,
     context_builder: ServerCallContextBuilder | None = None,
     routes: Sequence[BaseRoute] = (),
+    enable_v0_3_compat: bool | None = None,
     **options: Unpack[HandlerOptions],
 ) -> Starlette:
     """Makes the ASGI app of one agent; its `state.handler` is the request handler.
@@ -100,6 +108,8 @@ def create_app(
         url: Where clients reach the app; only for the interfaces that are added to the card.
         context_builder: Turns a request into a call context (who calls, with which headers).
         routes: Routes of your own. They come first, because HTTP+JSON claims `/{tenant}/...`.
+        enable_v0_3_compat: Whether clients of version 0.3 are served too, at the same addresses; if this is not said,
+            they are when the card names an interface of theirs.
         **options: Further arguments of `DefaultRequestHandler`.
 
     Raises:
@@ -111,9 +121,10 @@ def create_app(
     if not isinstance(agent_card, AgentCard):
         raise SettingsError(f'agent_card must be an AgentCard, not {type(agent_card).__name__}')
     interfaces = http_interfaces(url, rpc_path, rest_prefix)
-    card = complete_card(agent_card, interfaces)
+    serves_old = takes_old_clients(enable_v0_3_compat, agent_card)
+    card = complete_card(agent_card, interfaces, serves_old=serves_old)
     if (extended := options.get('extended_agent_card')) is not None:
-        options['extended_agent_card'] = complete_card(extended, interfaces)
+        options['extended_agent_card'] = complete_card(extended, interfaces, serves_old=serves_old)
     store = open_store(database)
     settings = settings or Settings.from_environment()
     options.setdefault('request_context_builder', SimpleRequestContextBuilder(True, store))
@@ -130,7 +141,7 @@ def create_app(
             if isinstance(database, str) and isinstance(store, DatabaseTaskStore):
                 await store.engine.dispose()
 
-    wire = wire_of(handler, context_builder)
+    wire = wire_of(handler, context_builder, serves_old)
     app = Starlette(routes=[*routes, *_routes(wire, rpc_path, rest_prefix)], lifespan=lifespan)
     app.router.redirect_slashes = False
     app.router.default = not_found
@@ -141,7 +152,7 @@ def create_app(
 
 def _routes(wire: Wire, rpc_path: str | None, rest_prefix: str | None) -> list[BaseRoute]:
     """Returns the routes of the protocol; those of HTTP+JSON last, because theirs below tenants match nearly all."""
-    routes = create_agent_card_routes(wire.card, settings=wire.settings)
+    routes = create_agent_card_routes(wire.card, settings=wire.settings, enable_v0_3_compat=wire.serves_old)
     if rpc_path is not None:
         routes += jsonrpc_routes(wire, rpc_path)
     if rest_prefix is not None:
@@ -231,9 +242,11 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings.request_bytes)
             if grpc is not None and grpc_in_card:
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
+            serves_old = takes_old_clients(options.get('enable_v0_3_compat'), agent_card)
             if (extended := options.get('extended_agent_card')) is not None:
-                options['extended_agent_card'] = complete_card(extended, interfaces)
-            app = create_app(executor, complete_card(agent_card, interfaces), database, url=place, **options)
+                options['extended_agent_card'] = complete_card(extended, interfaces, serves_old=serves_old)
+            card = complete_card(agent_card, interfaces, serves_old=serves_old)
+            app = create_app(executor, card, database, url=place, **options)
             await stack.enter_async_context(app.router.lifespan_context(app))
             handler: DefaultRequestHandler = app.state.handler
             if grpc is not None:

@@ -65,7 +65,7 @@ async def card_is_only_read(wire: RestWire, site: Site) -> None:
 OLDEST = SECTION.may('8.1', 'Clients older than 0.3 find the card at /.well-known/agent.json')
 
 
-@OLDEST.check(on=REST, later=Later.DOORS)
+@OLDEST.check(on=REST)
 async def card_is_at_its_old_place_too(wire: RestWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     response = await old.request('GET', '/.well-known/agent.json', version=None)

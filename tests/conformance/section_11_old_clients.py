@@ -11,7 +11,7 @@ from tests.conformance.old import old_call, old_params, old_request, old_result,
 from tests.conformance.over_grpc import GrpcWire
 from tests.conformance.over_http import JsonRpcWire, RestWire, envelope
 from tests.conformance.site import USER, Site
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.wire import GRPC, JSONRPC, REST, Wire
 
 SECTION = Section(11, 'Clients of version 0.3')
@@ -19,7 +19,7 @@ SECTION = Section(11, 'Clients of version 0.3')
 RPC = SECTION.may('0.3', 'JSON-RPC of 0.3: its methods, `kind`, lower-case states, bare results')
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_send_is_answered_by_an_old_task(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     task = await old_result(old, 'message/send', old_params('work artifact:a complete:done'))
@@ -30,7 +30,7 @@ async def old_send_is_answered_by_an_old_task(wire: JsonRpcWire, site: Site) -> 
     assert 'TASK_STATE' not in str(task)
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_send_takes_the_version_by_its_name(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     for version in ('0.3', '0.3.0', ''):
@@ -38,7 +38,7 @@ async def old_send_takes_the_version_by_its_name(wire: JsonRpcWire, site: Site) 
         assert (task['kind'], task['status']['state']) == ('task', 'input-required')
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_send_is_answered_by_an_old_message(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     message = await old_result(old, 'message/send', old_params('message:hi'))
@@ -46,7 +46,7 @@ async def old_send_is_answered_by_an_old_message(wire: JsonRpcWire, site: Site) 
     assert message['parts'] == [{'kind': 'text', 'text': 'hi'}]
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_send_that_does_not_block_is_answered_at_once(wire: JsonRpcWire, site: Site) -> None:
     old, gate = wire.at(await site.service('old')), site.unique('gate')
     params = old_params(f'work hold:{gate} complete', {'blocking': False})
@@ -56,7 +56,7 @@ async def old_send_that_does_not_block_is_answered_at_once(wire: JsonRpcWire, si
     assert (canceled['kind'], canceled['status']['state']) == ('task', 'canceled')
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_client_reads_and_goes_on(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     task = await old_result(old, 'message/send', old_params('ask:name?'))
@@ -77,7 +77,7 @@ async def old_events(wire: JsonRpcWire, method: str, params: Json) -> list[Json]
     return [body['result'] for body in found]
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_stream_has_old_events_and_a_final_one(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     events = await old_events(old, 'message/stream', old_params('work artifact:a complete'))
@@ -86,7 +86,7 @@ async def old_stream_has_old_events_and_a_final_one(wire: JsonRpcWire, site: Sit
     assert events[-1]['status']['state'] == 'completed'
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_client_subscribes_again(wire: JsonRpcWire, site: Site) -> None:
     old, gate = wire.at(await site.service('old')), site.unique('gate')
     params = old_params(f'work hold:{gate} complete', {'blocking': False})
@@ -107,7 +107,7 @@ async def old_client_subscribes_again(wire: JsonRpcWire, site: Site) -> None:
         assert json.loads(last[5:])['result']['status']['state'] == 'canceled'
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_client_has_push_configs(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     task = await old_result(old, 'message/send', old_params('ask'))
@@ -121,14 +121,14 @@ async def old_client_has_push_configs(wire: JsonRpcWire, site: Site) -> None:
     assert await old_result(old, 'tasks/pushNotificationConfig/list', {'id': task['id']}) == []
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_client_gets_the_extended_card(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     card = await old_result(old, 'agent/getAuthenticatedExtendedCard', headers=[(USER, 'ann')])
     assert (card['name'], card['description']) == ('extended', 'for ann')
 
 
-@RPC.check(on=JSONRPC, later=Later.DOORS)
+@RPC.check(on=JSONRPC)
 async def old_client_gets_the_codes_of_errors(wire: JsonRpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     ended = await old_result(old, 'message/send', old_params('complete'))
@@ -145,7 +145,7 @@ async def old_client_gets_the_codes_of_errors(wire: JsonRpcWire, site: Site) -> 
 HTTP_JSON = SECTION.may('0.3', 'HTTP+JSON of 0.3: below /v1, `content` for parts')
 
 
-@HTTP_JSON.check(on=REST, later=Later.DOORS)
+@HTTP_JSON.check(on=REST)
 async def old_url_is_answered_by_an_old_task(wire: RestWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     response = await old.request('POST', '/v1/message:send', json=old_request('work ask:name?'), version=None)
@@ -160,7 +160,7 @@ async def old_url_is_answered_by_an_old_task(wire: RestWire, site: Site) -> None
     assert response.json()['status']['state'] == 'TASK_STATE_CANCELLED'
 
 
-@HTTP_JSON.check(on=REST, later=Later.DOORS)
+@HTTP_JSON.check(on=REST)
 async def old_url_of_streams_has_old_events(wire: RestWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     request = old_request('work artifact:a complete')
@@ -171,7 +171,7 @@ async def old_url_of_streams_has_old_events(wire: RestWire, site: Site) -> None:
     assert events[-1]['statusUpdate']['final'] is True
 
 
-@HTTP_JSON.check(on=REST, later=Later.DOORS)
+@HTTP_JSON.check(on=REST)
 async def old_url_of_an_unknown_task_is_404(wire: RestWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     await old_task(old, 'complete')
@@ -181,7 +181,7 @@ async def old_url_of_an_unknown_task_is_404(wire: RestWire, site: Site) -> None:
 PACKAGE = SECTION.may('0.3', 'gRPC of 0.3: the package a2a.v1')
 
 
-@PACKAGE.check(on=GRPC, later=Later.DOORS)
+@PACKAGE.check(on=GRPC)
 async def old_service_is_answered_by_an_old_task(wire: GrpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     stub = old_stub(old)
@@ -194,7 +194,7 @@ async def old_service_is_answered_by_an_old_task(wire: GrpcWire, site: Site) -> 
     assert task.status.state == a2a_v0_3_pb2.TaskState.TASK_STATE_CANCELLED
 
 
-@PACKAGE.check(on=GRPC, later=Later.DOORS)
+@PACKAGE.check(on=GRPC)
 async def old_service_streams_old_events(wire: GrpcWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     request = json_format.ParseDict(old_request('work artifact:a complete'), a2a_v0_3_pb2.SendMessageRequest())
@@ -207,7 +207,7 @@ async def old_service_streams_old_events(wire: GrpcWire, site: Site) -> None:
 OWNERS = SECTION.ours('0.3', 'Tasks are the same for clients of both versions')
 
 
-@OWNERS.check(later=Later.DOORS)
+@OWNERS.check()
 async def task_of_an_old_client_is_read_by_a_new_one(wire: Wire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     made = await old_task(old, 'work ask')

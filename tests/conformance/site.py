@@ -148,7 +148,7 @@ KINDS: Mapping[str, Callable[[], dict[str, Any]]] = {
     'users': lambda: {'context_builder': TrustingBuilder(), 'grpc_context_builder': trusting_builder},
     'prefixed': lambda: {'rpc_path': '/a2a/rpc', 'rest_prefix': '/a2a/rest'},
     'members': for_members,
-    # Has a 0.3 interface for each binding: for the switch to come.
+    # Has a 0.3 interface for each binding, and is therefore for clients of 0.3 too.
     'old': lambda: {
         **for_members(),
         'agent_card': with_old_interfaces(),

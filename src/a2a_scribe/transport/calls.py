@@ -3,8 +3,8 @@
 A `Wire` is what the bindings of one app share; it decides whether a call is let in before anything else is looked at.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from a2a.auth.user import UnauthenticatedUser, User
@@ -16,14 +16,16 @@ from a2a.utils.errors import ExtensionSupportRequiredError
 from starlette.requests import Request
 
 from a2a_scribe.clock import Clock, SystemClock
+from a2a_scribe.core.records import Shown
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.protocol.extensions import SEQUENCE_URI
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.json import InvalidJsonError, from_dict
 from a2a_scribe.protocol.service_parameters import (
-    EXTENSIONS,
     KEY_IN_STATE,
     LAST_EVENT_ID,
+    SUPPORTED_VERSION,
+    UNNAMED_VERSION,
     ServiceParameters,
     check_version,
     parse_event_id,
@@ -31,6 +33,7 @@ from a2a_scribe.protocol.service_parameters import (
 )
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.asgi import HttpCall
+from a2a_scribe.transport.dialects import CURRENT, OLD, Dialect
 from a2a_scribe.transport.events import EventTexts
 from a2a_scribe.transport.operations import Operation
 
@@ -41,6 +44,7 @@ class Admission(NamedTuple):
     parameters: ServiceParameters
     activated: tuple[str, ...] = ()
     """The extensions that the client asked for and the agent has, in order."""
+    dialect: Dialect = CURRENT
 
     @property
     def wants_sequence(self) -> bool:
@@ -50,7 +54,7 @@ class Admission(NamedTuple):
     @property
     def headers(self) -> list[tuple[str, str]]:
         """What the answer says of extensions (section 4.6)."""
-        return [(EXTENSIONS, ', '.join(self.activated))] if self.activated else []
+        return [(self.dialect.extensions, ', '.join(self.activated))] if self.activated else []
 
     def after(self, operation: Operation) -> int | None:
         """Returns the event after which a stream is to begin, `None` for a new one.
@@ -65,7 +69,7 @@ class Admission(NamedTuple):
 
 @dataclass(frozen=True)
 class Wire:
-    """What the bindings of one app share."""
+    """What the bindings of one app share, as far as they speak one version."""
 
     handler: DefaultRequestHandler
     card: AgentCard
@@ -73,6 +77,9 @@ class Wire:
     context_builder: ServerCallContextBuilder | None = None
     clock: Clock = field(default_factory=SystemClock)
     texts: EventTexts = field(default_factory=EventTexts)
+    serves_old: bool = False
+    """Whether the app takes clients of version 0.3 too."""
+    dialect: Dialect = CURRENT
     declared: frozenset[str] = field(init=False)
     required: frozenset[str] = field(init=False)
 
@@ -82,6 +89,10 @@ class Wire:
         object.__setattr__(self, 'declared', frozenset(each.uri for each in extensions) | {SEQUENCE_URI})
         object.__setattr__(self, 'required', frozenset(each.uri for each in extensions if each.required))
 
+    def for_old(self) -> 'Wire':
+        """The same for clients of version 0.3."""
+        return replace(self, dialect=OLD)
+
     def admit(self, parameters: ServiceParameters) -> Admission:
         """Lets a call in.
 
@@ -89,15 +100,25 @@ class Wire:
             VersionNotSupportedError: It is of another version of the protocol (section 3.6.2).
             ExtensionSupportRequiredError: It does not declare an extension that the agent requires (section 4.6.3).
         """
-        check_version(parameters.version)
+        served = (SUPPORTED_VERSION, UNNAMED_VERSION) if self.serves_old else (SUPPORTED_VERSION,)
+        check_version(parameters.version, self.dialect.version, served)
+        if self.dialect.is_old and parameters.old_extensions:
+            parameters = parameters._replace(extensions=parameters.extensions | parameters.old_extensions)
         asked = parameters.extensions
         if missing := self.required - asked:
-            raise ExtensionSupportRequiredError(f'The agent requires {EXTENSIONS}: {", ".join(sorted(missing))}')
-        return Admission(parameters, tuple(sorted(asked & self.declared)) if asked else ())
+            name = self.dialect.extensions
+            raise ExtensionSupportRequiredError(f'The agent requires {name}: {", ".join(sorted(missing))}')
+        return Admission(parameters, tuple(sorted(asked & self.declared)) if asked else (), self.dialect)
 
     def admit_http(self, call: HttpCall) -> Admission:
         """Lets an HTTP request in. Raises as `admit`, and InvalidRequestError for a query that is none."""
         return self.admit(service_parameters([*call.headers, *call.query()]))
+
+    def event_writer(self, operation: Operation) -> Callable[[Shown, bool], bytes]:
+        """What writes the events of a stream as JSON, with their places in the metadata or without."""
+        if operation.event_to_json is not None:
+            return operation.event_to_json
+        return lambda item, sequenced: self.texts.of(item, sequenced=sequenced)
 
     def context(self, call: HttpCall, admission: Admission, tenant: str, state: dict[str, Any]) -> ServerCallContext:
         """Returns the context of an HTTP request, by the user's builder if there is one."""
@@ -130,8 +151,10 @@ def note_key(context: ServerCallContext, admission: Admission) -> None:
 
 def decode(value: object, operation: Operation) -> Any:
     """Returns the request that JSON describes. Raises: InvalidParamsError, which names the field."""
+    if operation.from_json is not None:
+        return operation.from_json(value)
     try:
-        return from_dict(value, operation.request)
+        return operation.read(from_dict(value, operation.request))
     except InvalidJsonError as error:
         raise InvalidFieldError(error.field, error.reason) from None
 

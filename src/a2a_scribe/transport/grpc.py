@@ -5,7 +5,7 @@ a stream shows goes out as it lies in the journal. Called by whoever serves gRPC
 which is an extra of the package, before it is.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from a2a_scribe.protocol.faults import fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
 from a2a_scribe.protocol.size import check_binary
 from a2a_scribe.transport.calls import Admission, Wire, note_key
-from a2a_scribe.transport.events import to_stream_response
 from a2a_scribe.transport.faults import as_a2a_error, to_grpc_status
 from a2a_scribe.transport.operations import OPERATIONS, Operation
 
@@ -35,21 +34,29 @@ ContextBuilder = Callable[[Call], ServerCallContext]
 class GrpcBinding:
     """The service, as handlers of its methods."""
 
-    def __init__(self, wire: Wire, context_builder: ContextBuilder | None = None) -> None:
-        """Takes what the bindings share, and a user's way to tell who calls."""
+    def __init__(
+        self,
+        wire: Wire,
+        context_builder: ContextBuilder | None = None,
+        service: str = SERVICE,
+        operations: Mapping[str, Operation] = OPERATIONS,
+    ) -> None:
+        """Takes what the bindings share, a user's way to tell who calls, and the service's name and methods."""
         self._wire = wire
+        self._service = service
+        self._operations = operations
         self._build = context_builder or _default_context
 
     def handlers(self, grpc: Any) -> Any:
         """Returns what a server of the module `grpc` is given."""
         codes = grpc.StatusCode
         methods = {
-            operation.name: grpc.unary_stream_rpc_method_handler(self._stream(operation, codes))
+            name: grpc.unary_stream_rpc_method_handler(self._stream(operation, codes))
             if operation.is_stream
             else grpc.unary_unary_rpc_method_handler(self._unary(operation, codes))
-            for operation in OPERATIONS.values()
+            for name, operation in self._operations.items()
         }
-        return grpc.method_handlers_generic_handler(SERVICE, methods)
+        return grpc.method_handlers_generic_handler(self._service, methods)
 
     def _unary(self, operation: Operation, codes: Any) -> Callable[[bytes, Call], Awaitable[bytes]]:
         assert operation.call is not None
@@ -60,7 +67,7 @@ class GrpcBinding:
                 params, context, _ = await self._begin(data, call, operation)
                 return operation.to_binary(await answer(self._wire.handler, params, context, _present))
             except Exception as error:
-                await _abort(call, error, codes)
+                await self._abort(call, error, codes)
                 raise
 
         return handle
@@ -74,9 +81,9 @@ class GrpcBinding:
                 async with aclosing(stream) as batches:
                     async for batch in batches:
                         for item in batch:
-                            yield to_stream_response(item, sequenced=sequenced)
+                            yield operation.event_to_binary(item, sequenced)
             except Exception as error:  # noqa: BLE001 - as above
-                await _abort(call, error, codes)
+                await self._abort(call, error, codes)
 
         return handle
 
@@ -85,9 +92,10 @@ class GrpcBinding:
         admission = self._wire.admit(service_parameters(_metadata(call)))
         try:
             check_binary(data, operation.request, self._wire.settings.request_values)
-            params = operation.request.FromString(data)
+            given = operation.request.FromString(data)
         except DecodeError:
             raise InvalidRequestError('The request is not valid protobuf') from None
+        params = operation.read(given)
         if admission.activated:
             await call.send_initial_metadata([(name.lower(), value) for name, value in admission.headers])
         context = self._build(call)
@@ -95,6 +103,13 @@ class GrpcBinding:
         note_key(context, admission)
         context.tenant = context.tenant or getattr(params, 'tenant', '')
         return params, context, admission
+
+    async def _abort(self, call: Call, error: Exception, codes: Any) -> None:
+        """Ends a call with an error (section 10.6)."""
+        told = self._wire.dialect.told(as_a2a_error(error))
+        status = to_grpc_status(told)
+        code = codes[fault_of(told).grpc]
+        await call.abort(code, status.message, ((DETAILS, status.SerializeToString()),))
 
 
 async def _present() -> bool:
@@ -111,11 +126,3 @@ def _default_context(call: Call) -> ServerCallContext:
 def _metadata(call: Call) -> list[tuple[str, str]]:
     """Returns the metadata of a call that is text."""
     return [(name, value) for name, value in call.invocation_metadata() or () if isinstance(value, str)]
-
-
-async def _abort(call: Call, error: Exception, codes: Any) -> None:
-    """Ends a call with an error (section 10.6)."""
-    told = as_a2a_error(error)
-    status = to_grpc_status(told)
-    code = codes[fault_of(told).grpc]
-    await call.abort(code, status.message, ((DETAILS, status.SerializeToString()),))

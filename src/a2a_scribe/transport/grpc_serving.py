@@ -10,6 +10,8 @@ from a2a_scribe.errors import SettingsError
 from a2a_scribe.transport.calls import Wire
 from a2a_scribe.transport.grpc import SERVICE, ContextBuilder, GrpcBinding
 from a2a_scribe.transport.listening import address, listen
+from a2a_scribe.transport.old.operations import CALLS
+from a2a_scribe.transport.old.operations import SERVICE as OLD_SERVICE
 
 
 class GrpcServer:
@@ -48,11 +50,14 @@ class GrpcServer:
         from grpc_health.v1 import health_pb2, health_pb2_grpc
         from grpc_reflection.v1alpha import reflection
 
-        self._server.add_generic_rpc_handlers((GrpcBinding(wire, context_builder).handlers(grpc),))
+        bindings = {SERVICE: GrpcBinding(wire, context_builder)}
+        if wire.serves_old:
+            bindings[OLD_SERVICE] = GrpcBinding(wire.for_old(), context_builder, OLD_SERVICE, CALLS)
+        self._server.add_generic_rpc_handlers(tuple(binding.handlers(grpc) for binding in bindings.values()))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         health_name = health_pb2.DESCRIPTOR.services_by_name['Health'].full_name
-        reflection.enable_server_reflection((SERVICE, health_name, reflection.SERVICE_NAME), self._server)
-        for service in ('', SERVICE):
+        reflection.enable_server_reflection((*bindings, health_name, reflection.SERVICE_NAME), self._server)
+        for service in ('', *bindings):
             await self._health.set(service, health_pb2.HealthCheckResponse.SERVING)
         await self._server.start()
 
