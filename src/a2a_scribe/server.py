@@ -35,6 +35,7 @@ from a2a_scribe.journal.stores import DatabaseTaskStore
 from a2a_scribe.settings import Settings, UnfinishedPolicy
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
 from a2a_scribe.transport.calls import Wire
+from a2a_scribe.transport.card_signing import CardSigner, signed
 from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
 from a2a_scribe.transport.listening import address, listen, reachable, serve_http
@@ -80,6 +81,7 @@ class AppOptions(HandlerOptions, total=False):
     context_builder: ServerCallContextBuilder | None
     routes: Sequence[BaseRoute]
     enable_v0_3_compat: bool | None
+    card_signer: CardSigner | None
 
 
 def create_app(  # noqa: PLR0913 - each is a choice of its own
@@ -94,6 +96,7 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     context_builder: ServerCallContextBuilder | None = None,
     routes: Sequence[BaseRoute] = (),
     enable_v0_3_compat: bool | None = None,
+    card_signer: CardSigner | None = None,
     **options: Unpack[HandlerOptions],
 ) -> Starlette:
     """Makes the ASGI app of one agent; its `state.handler` is the request handler.
@@ -110,6 +113,7 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
         routes: Routes of your own. They come first, because HTTP+JSON claims `/{tenant}/...`.
         enable_v0_3_compat: Whether clients of version 0.3 are served too, at the same addresses; if this is not said,
             they are when the card names an interface of theirs.
+        card_signer: Signs the card and the extended card, unless their author has; see `load_card_signer`.
         **options: Further arguments of `DefaultRequestHandler`.
 
     Raises:
@@ -125,6 +129,9 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     card = complete_card(agent_card, interfaces, serves_old=serves_old)
     if (extended := options.get('extended_agent_card')) is not None:
         options['extended_agent_card'] = complete_card(extended, interfaces, serves_old=serves_old)
+    if card_signer is not None:
+        card = signed(card, card_signer)
+        _sign_extended_card(options, card_signer)
     store = open_store(database)
     settings = settings or Settings.from_environment()
     options.setdefault('request_context_builder', SimpleRequestContextBuilder(True, store))
@@ -148,6 +155,19 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     app.state.handler = handler
     app.state.wire = wire
     return app
+
+
+def _sign_extended_card(options: HandlerOptions, signer: CardSigner) -> None:
+    """Has the extended card signed as it is given out, after what is done to it for a caller."""
+    modify = options.get('extended_card_modifier')
+    if modify is not None:
+
+        async def modify_and_sign(card: AgentCard, context: ServerCallContext) -> AgentCard:
+            return signed(await modify(card, context), signer)
+
+        options['extended_card_modifier'] = modify_and_sign
+    elif (extended := options.get('extended_agent_card')) is not None:
+        options['extended_agent_card'] = signed(extended, signer)
 
 
 def _routes(wire: Wire, rpc_path: str | None, rest_prefix: str | None) -> list[BaseRoute]:

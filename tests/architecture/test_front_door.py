@@ -25,6 +25,7 @@ NAMES = [
     'create_app',
     'create_jsonrpc_routes',
     'create_rest_routes',
+    'load_card_signer',
     'rerun_of',
     'serve',
     'serve_grpc',

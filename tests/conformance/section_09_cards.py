@@ -14,7 +14,7 @@ from tests.conformance.kit import state_of, stream, task_of
 from tests.conformance.over_http import RestWire
 from tests.conformance.signing import KEY_ID, sign, verify
 from tests.conformance.site import Service, Site, extended_card, new_card
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.wire import GRPC, REST, Binding, Wire
 
 SECTION = Section(9, 'Agent card')
@@ -229,7 +229,7 @@ async def signature_of_the_author_stays_good(wire: RestWire, site: Site) -> None
     assert [verify(card, signature)['kid'] for signature in card['signatures']] == [KEY_ID]
 
 
-@SIGNATURES.check(on=REST, later=Later.DOORS)
+@SIGNATURES.check(on=REST)
 async def server_signs_its_card(wire: RestWire, site: Site) -> None:
     card = await card_of(await site.service('signing'))
     assert len(card.get('signatures', [])) == 1

@@ -9,7 +9,7 @@ from a2a_scribe.cli.demo.command import show_demo
 from a2a_scribe.cli.operator.commands import db_app, doctor, nodes_app
 from a2a_scribe.cli.operator.task_commands import tasks_app
 from a2a_scribe.cli.running import run as run_program
-from a2a_scribe.cli.serving import serve_executor
+from a2a_scribe.cli.serving import SignedBy, serve_executor
 from a2a_scribe.server import DEFAULT_DATABASE
 from a2a_scribe.version import __version__
 
@@ -42,7 +42,7 @@ def options(
 
 
 @app.command()
-def serve(
+def serve(  # noqa: PLR0913, PLR0917 - each is an option
     target: Annotated[str, typer.Argument(metavar='MODULE:EXECUTOR', help='An instance, class or factory.')],
     card: Annotated[Path | None, typer.Option(metavar='FILE.json', help='The agent card; made if absent.')] = None,
     database: Annotated[str, typer.Option(metavar='URL', help='Where tasks are kept.')] = DEFAULT_DATABASE,
@@ -51,11 +51,30 @@ def serve(
     grpc_port: Annotated[int | None, typer.Option(min=0, max=65535, help='The port for gRPC, if wanted.')] = None,
     grpc_in_card: Annotated[bool, typer.Option(help='Name the gRPC interface in the card.')] = False,
     url: Annotated[str | None, typer.Option(metavar='URL', help='Where clients reach it; for the card.')] = None,
+    with_0_3: Annotated[
+        bool | None,
+        typer.Option(
+            '--with-0.3/--without-0.3', help='Serve clients of version 0.3 too; if the card says so by default.'
+        ),
+    ] = None,
+    sign_card: Annotated[
+        Path | None, typer.Option(metavar='KEYFILE', help='Sign the card with this private key: PEM or JWK.')
+    ] = None,
+    key_id: Annotated[str | None, typer.Option(metavar='ID', help='What signatures call the key.')] = None,
 ) -> None:
     """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
     raise typer.Exit(
         serve_executor(
-            target, card, database, host=host, port=port, grpc_port=grpc_port, grpc_in_card=grpc_in_card, url=url
+            target,
+            card,
+            database,
+            SignedBy(sign_card, key_id),
+            host=host,
+            port=port,
+            grpc_port=grpc_port,
+            grpc_in_card=grpc_in_card,
+            url=url,
+            enable_v0_3_compat=with_0_3,
         )
     )
 
