@@ -231,7 +231,7 @@ async def test_serve_takes_clients_of_version_0_3_if_wanted(folder: Path) -> Non
 
 async def test_serve_signs_its_card(folder: Path) -> None:
     """With a key in a file, under a name."""
-    key = ec.generate_private_key(ec.SECP256R1())
+    key: Any = ec.generate_private_key(ec.SECP256R1())
     (folder / 'key.pem').write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     options = ('--port', '0', '--database', 'memory', '--sign-card', 'key.pem', '--key-id', 'mine')
     with serving(folder, 'agent:Upper', *options) as url:

@@ -31,6 +31,8 @@ class Dialect:
     """Makes of an error one that the version knows."""
     between: Between
     """What streams say that is no event."""
+    streams_errors: bool
+    """Whether JSON-RPC answers a request for a stream by one, also when all that it says is an error."""
 
     @property
     def is_old(self) -> bool:
@@ -48,5 +50,5 @@ def as_old_error(error: A2AError) -> A2AError:
     return error if fault_of(error).code in OLD_CODES else InvalidRequestError(error.message, error.data)
 
 
-CURRENT: Final = Dialect(SUPPORTED_VERSION, EXTENSIONS, lambda error: error, BLOCKS)
-OLD: Final = Dialect(UNNAMED_VERSION, OLD_EXTENSIONS, as_old_error, LINES)
+CURRENT: Final = Dialect(SUPPORTED_VERSION, EXTENSIONS, lambda error: error, BLOCKS, streams_errors=False)
+OLD: Final = Dialect(UNNAMED_VERSION, OLD_EXTENSIONS, as_old_error, LINES, streams_errors=True)

@@ -135,9 +135,6 @@ class JsonRpcEndpoint:
         self, call: HttpCall, admission: Admission, operation: Operation, request: RpcRequest, request_id: bytes
     ) -> None:
         wire, sequenced = self._wire, admission.wants_sequence
-        params = _decode(request.params, operation)
-        context = wire.context(call, admission, params.tenant, _state(request.method, request_id))
-        stream = operation.open(wire.handler, params, context, admission.after(operation))
         write = wire.event_writer(operation)
 
         def data(item: Shown) -> bytes:
@@ -148,7 +145,17 @@ class JsonRpcEndpoint:
 
         between = wire.dialect.between
         events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers, between)
-        await events.run(stream, starts_at_once=operation.starts_at_once)
+        try:
+            params = _decode(request.params, operation)
+            context = wire.context(call, admission, params.tenant, _state(request.method, request_id))
+            stream = operation.open(wire.handler, params, context, admission.after(operation))
+            await events.run(stream, starts_at_once=operation.starts_at_once)
+        except CallerGoneError:
+            raise
+        except Exception as error:
+            if not wire.dialect.streams_errors:
+                raise
+            await events.refuse(as_a2a_error(error))
 
     async def _result(self, call: HttpCall, admission: Admission, operation: Operation, request: RpcRequest) -> bytes:
         """Returns the result as JSON. A notification's message is accepted, and its answer not waited for."""

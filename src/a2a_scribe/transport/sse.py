@@ -68,6 +68,11 @@ class EventStream:
         self._sent_at = clock.monotonic()
         self._has_begun = False
 
+    async def refuse(self, error: A2AError) -> None:
+        """Sends nothing but an error."""
+        await self._send(self._error_event(error))
+        await self._call.part(b'', more=False)
+
     async def run(self, stream: Batches, *, starts_at_once: bool) -> None:
         """Sends the stream to its end.
 
@@ -85,7 +90,7 @@ class EventStream:
             except Exception as error:
                 if not self._has_begun:
                     raise
-                await self._send(b'event: error\ndata: ' + self._error_data(as_a2a_error(error)) + b'\n\n')
+                await self._send(self._error_event(as_a2a_error(error)))
             await self._call.part(b'', more=False)
 
     async def _pass_on(self, batch: list[Shown], *, starts_at_once: bool) -> None:
@@ -120,6 +125,9 @@ class EventStream:
         for start in range(0, len(body), MOST_BYTES):
             await self._call.part(body[start : start + MOST_BYTES])
         self._sent_at = self._clock.monotonic()
+
+    def _error_event(self, error: A2AError) -> bytes:
+        return b'event: error\ndata: ' + self._error_data(error) + b'\n\n'
 
     def _frame(self, item: Shown) -> bytes:
         place = b'' if item.seq is None else b'id: %d\n' % item.seq
