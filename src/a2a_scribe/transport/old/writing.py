@@ -1,6 +1,6 @@
 """Answers of the handler as clients of version 0.3 read them: as JSON with `kind`, and as protobuf of `a2a.v1`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old_pb2
@@ -37,7 +37,7 @@ EVENTS: Final[dict[EventKind, Callable[[Any], Old]]] = {
 
 def to_old(result: ProtoMessage | None) -> Old:
     """Returns a result as version 0.3 has it."""
-    return None if result is None else CONVERSIONS[type(result)](result)
+    return None if result is None else CONVERSIONS[type(result)](_with_contents(result))
 
 
 def event_to_old(item: Shown, *, sequenced: bool, ends_with_question: bool) -> Old:
@@ -47,10 +47,37 @@ def event_to_old(item: Shown, *, sequenced: bool, ends_with_question: bool) -> O
     that of one message.
     """
     body = with_sequence(item) if sequenced else item.body
-    event = EVENTS[item.kind](EVENT_TYPES[item.kind].FromString(body))
+    event = EVENTS[item.kind](_with_contents(EVENT_TYPES[item.kind].FromString(body)))
     if ends_with_question and item.kind == 'status_update' and event.status.state == types.TaskState.input_required:
         event.final = True
     return event
+
+
+def _with_contents(message: ProtoMessage) -> ProtoMessage:
+    """Returns a message without empty parts, which agents can emit and version 0.3 cannot say: they are empty texts."""
+    if all(part.WhichOneof('content') for part in _parts_in(message)):
+        return message
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for part in _parts_in(copy):
+        if not part.WhichOneof('content'):
+            part.text = ''
+    return copy
+
+
+def _parts_in(message: ProtoMessage) -> Iterator[a2a_pb2.Part]:
+    match message:
+        case a2a_pb2.Message():
+            yield from message.parts
+        case a2a_pb2.Task():
+            for each in (message.status.message, *message.history):
+                yield from each.parts
+            for artifact in message.artifacts:
+                yield from artifact.parts
+        case a2a_pb2.TaskStatusUpdateEvent():
+            yield from message.status.message.parts
+        case a2a_pb2.TaskArtifactUpdateEvent():
+            yield from message.artifact.parts
 
 
 def to_json(old: Old) -> bytes:
