@@ -48,6 +48,7 @@ SEQUENCE = 'urn:a2a-scribe:extension:sequence:1'
 AT = 'http://agent.test'
 DONE = (emit(status(WORKING), artifact('one', 'a'), status(COMPLETED)),)
 ASKING = (emit(status(INPUT_REQUIRED)),)
+NEW = {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'hi'}]}
 
 
 def new_card(*versions: str, **fields: Any) -> AgentCard:
@@ -204,8 +205,7 @@ async def test_version_may_stand_in_the_query() -> None:
     async with opened() as (_, http):
         response = await http.post('/?A2A-Version=0.3', json=envelope('message/send', params_of()))
         assert response.json()['result']['kind'] == 'task'
-        new = {'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'hi'}]}}
-        response = await http.post('/?A2A-Version=1.0', json=envelope('SendMessage', new))
+        response = await http.post('/?A2A-Version=1.0', json=envelope('SendMessage', {'message': NEW}))
         assert response.json()['result']['task']['status']['state'] == 'TASK_STATE_COMPLETED'
 
 
@@ -366,6 +366,14 @@ async def test_extensions_have_their_old_name() -> None:
             assert json.loads(last['data'])['result']['metadata'] == {SEQUENCE: int(last['id'])}
 
 
+async def test_agent_sees_extensions_by_their_old_name() -> None:
+    async with opened() as (app, http):
+        await rpc(http, 'message/send', params_of(), **{'X-A2A-Extensions': 'urn:a, urn:b'})
+        await rpc(http, 'SendMessage', {'message': NEW}, **{'X-A2A-Extensions': 'urn:a', 'A2A-Version': '1.0'})
+    contexts = app.state.handler.agent_executor.contexts
+    assert [context.requested_extensions for context in contexts] == [{'urn:a', 'urn:b'}, set()]
+
+
 async def test_extension_that_is_required_is_asked_for_in_old_words() -> None:
     capabilities = AgentCapabilities(streaming=True, extensions=[AgentExtension(uri='urn:must', required=True)])
     async with opened(card=new_card(capabilities=capabilities)) as (_, http):
@@ -418,8 +426,7 @@ async def test_message_that_is_sent_again_is_executed_once() -> None:
     async with opened() as (_, http):
         answers = [await rpc(http, 'message/send', params_of(), **{'Idempotency-Key': 'k'}) for _ in range(2)]
         assert answers[0]['result'] == answers[1]['result']
-        new = {'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'hi'}]}}
-        answer = await rpc(http, 'SendMessage', new, **{'Idempotency-Key': 'k', 'A2A-Version': '1.0'})
+        answer = await rpc(http, 'SendMessage', {'message': NEW}, **{'Idempotency-Key': 'k', 'A2A-Version': '1.0'})
         assert answer['result']['task']['id'] == answers[0]['result']['id']
 
 

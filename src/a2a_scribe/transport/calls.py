@@ -47,6 +47,11 @@ class Admission(NamedTuple):
     dialect: Dialect = CURRENT
 
     @property
+    def old_extensions(self) -> frozenset[str]:
+        """What stands under a name that nobody else reads: a user's builder of contexts does not know it."""
+        return self.parameters.old_extensions if self.dialect.is_old else frozenset()
+
+    @property
     def wants_sequence(self) -> bool:
         """Whether events are to say their place in the journal."""
         return SEQUENCE_URI in self.activated
@@ -126,6 +131,7 @@ class Wire:
             context = _context(call, admission)
         else:
             context = self.context_builder.build(Request(call.scope))
+            context.requested_extensions |= admission.old_extensions
         if tenant and context.tenant and tenant != context.tenant:
             raise InvalidFieldError('tenant', 'is not that of the call')
         context.tenant = context.tenant or tenant
