@@ -276,6 +276,7 @@ async def test_signed_card_has_nothing_that_was_not_signed() -> None:
     assert card['signatures']
     assert 'url' not in card
     assert old['url'] == f'{AT}/'
+    assert 'signatures' not in old
 
 
 async def test_extended_card_is_in_their_form() -> None:

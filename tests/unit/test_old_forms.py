@@ -120,6 +120,9 @@ def test_history_of_length_0_is_all_of_it() -> None:
     assert not read('tasks/get', {'id': 't', 'historyLength': 0}).HasField('history_length')
     assert read('tasks/get', {'id': 't', 'historyLength': 2}).history_length == 2
     assert not call('GetTask', old_pb2.GetTaskRequest(name='tasks/t')).HasField('history_length')
+    for length, is_set in ((0, False), (2, True)):
+        sent = read('message/send', params_of(configuration={'historyLength': length}))
+        assert sent.configuration.HasField('history_length') is is_set
 
 
 def test_config_without_an_id_has_that_of_its_task() -> None:

@@ -23,15 +23,15 @@ def old_card(card: AgentCard) -> types.AgentCard:
     """Returns a card in the form of version 0.3.
 
     Its interfaces are those of version 0.3. A card that names none has its others there: both versions are served at
-    the same URLs.
+    the same URLs. It has no signatures, because these are of another text.
 
     Raises:
         SettingsError: The card has what version 0.3 cannot say.
     """
-    given = card
+    given = AgentCard()
+    given.CopyFrom(card)
+    given.ClearField('signatures')
     if not names_old_interface(card):
-        given = AgentCard()
-        given.CopyFrom(card)
         for interface in given.supported_interfaces:
             interface.protocol_version = UNNAMED_VERSION
     try:

@@ -82,12 +82,15 @@ def _path(place: tuple[int | str, ...]) -> str:
 
 def send_of_params(params: types.MessageSendParams) -> a2a_pb2.SendMessageRequest:
     """What is sent; it is answered when the task has ended unless the client says that it does not wait."""
-    return conversions.to_core_send_message_request(types.SendMessageRequest(id=0, params=params))
+    request = conversions.to_core_send_message_request(types.SendMessageRequest(id=0, params=params))
+    if params.configuration is not None and not params.configuration.history_length:
+        request.configuration.ClearField('history_length')
+    return request
 
 
 def get_of_params(params: types.TaskQueryParams) -> a2a_pb2.GetTaskRequest:
     """Which task, with how much of its history: 0 is all of it."""
-    return conversions.to_core_get_task_request(types.GetTaskRequest(id=0, params=params))
+    return a2a_pb2.GetTaskRequest(id=params.id, history_length=params.history_length or None)
 
 
 def cancel_of_params(params: types.TaskIdParams) -> a2a_pb2.CancelTaskRequest:
