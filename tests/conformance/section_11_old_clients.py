@@ -2,6 +2,7 @@
 
 import json
 
+import httpx
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from google.protobuf import json_format
 
@@ -9,10 +10,10 @@ from tests.conformance.errors import TASK_NOT_CANCELABLE, TASK_NOT_FOUND, Json
 from tests.conformance.kit import get, state_of
 from tests.conformance.old import old_call, old_params, old_request, old_result, old_stub, old_task
 from tests.conformance.over_grpc import GrpcWire
-from tests.conformance.over_http import JsonRpcWire, RestWire, envelope
+from tests.conformance.over_http import HttpWire, JsonRpcWire, RestWire, envelope
 from tests.conformance.site import USER, Site
 from tests.conformance.table import Section
-from tests.conformance.wire import GRPC, JSONRPC, REST, Wire
+from tests.conformance.wire import GRPC, HTTP, JSONRPC, REST, Wire
 
 SECTION = Section(11, 'Clients of version 0.3')
 
@@ -212,3 +213,38 @@ async def task_of_an_old_client_is_read_by_a_new_one(wire: Wire, site: Site) -> 
     old = wire.at(await site.service('old'))
     made = await old_task(old, 'work ask')
     assert state_of(await get(old, made['id'])) == made['state'] == 'INPUT_REQUIRED'
+
+
+RESUMED = SECTION.ours('0.3', 'Streams of clients of 0.3 are resumed after the event that they name')
+
+
+@RESUMED.check(on=HTTP)
+async def old_stream_is_resumed_after_an_event(wire: HttpWire, site: Site) -> None:
+    old = wire.at(await site.service('old'))
+    if isinstance(old, JsonRpcWire):
+        whole = await old.request('POST', '/', json=envelope('message/stream', old_params(SCRIPT)), version=None)
+    else:
+        whole = await old.request('POST', '/v1/message:stream', json=old_request(SCRIPT), version=None)
+    events = events_of(whole)
+    assert len(events) == 4
+    first = json.loads(events[0][1])
+    task_id = (first.get('result') or first['task'])['id']
+    for number, (place, _) in enumerate(events):
+        seen = [('Last-Event-ID', place)]
+        if isinstance(old, JsonRpcWire):
+            request = envelope('tasks/resubscribe', {'id': task_id})
+            rest = await old.request('POST', '/', json={**request, 'id': first['id']}, headers=seen, version=None)
+        else:
+            rest = await old.request('GET', f'/v1/tasks/{task_id}:subscribe', headers=seen, version=None)
+        assert events_of(rest) == events[number + 1 :]
+
+
+SCRIPT = 'work artifact:a complete'
+
+
+def events_of(response: httpx.Response) -> list[tuple[str, str]]:
+    """The id and the data of each event."""
+    assert response.headers['content-type'].startswith('text/event-stream')
+    lines = [line for line in response.text.splitlines() if line.startswith(('id:', 'data:'))]
+    texts = [line.partition(':')[2].strip() for line in lines]
+    return list(zip(texts[::2], texts[1::2], strict=True))
