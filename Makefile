@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 VENVS := .venvs
 SDK_VERSIONS := 1.2.0 1.2.3 1.3.0
+OLD_SDK := 0.3.26
+OLD_VENV := $(VENVS)/old-$(OLD_SDK)
 PEER := 1.2.2
 PEER_VENV := $(VENVS)/peer-$(PEER)
 SEEDS ?= 5000
@@ -21,7 +23,7 @@ endif
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check simulate mutations format bench bench-http bench-smoke regression-peer sdk-versions frameworks clean
+.PHONY: help demo test check simulate mutations format bench bench-http bench-smoke regression-peer sdk-versions old-client frameworks clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,10 +63,14 @@ bench-smoke: $(VENV)/.bench  ## run both benchmarks once, small
 regression-peer: $(PEER_VENV)/.ready  ## show that the regression test fails on the handler of a2a-sdk 1.2.2
 	@sh tests/acceptance/peer.sh $(PEER_VENV) $(REGRESSION)
 
-sdk-versions: $(SDK_VERSIONS:%=sdk-%)  ## run the drop-in tests with each supported release of a2a-sdk
+sdk-versions: $(SDK_VERSIONS:%=sdk-%) old-client  ## run the drop-in tests with each supported release of a2a-sdk
 
 sdk-%: $(VENVS)/sdk-%/.ready
 	$(VENVS)/sdk-$*/bin/python -m pytest tests/dropin
+
+old-client: $(VENV)/.dev $(OLD_VENV)/.ready  ## have a client of a2a-sdk 0.3 call a server on three bindings
+	A2A_OLD_PYTHON=$(CURDIR)/$(OLD_VENV)/bin/python $(VENV)/bin/python -m pytest -m sdk_versions \
+	  tests/acceptance/old_clients
 
 frameworks:  ## run the executors of agent frameworks, each in an environment of its own
 	$(PYTHON) tests/frameworks/run.py
@@ -99,6 +105,11 @@ $(FREE_SDK): constraints.txt
 $(VENVS)/sdk-%/.ready: pyproject.toml $(FREE_SDK)
 	$(call new_venv,$(@D))
 	$(call install,$(@D)) -c $(FREE_SDK) -e '.[test]' 'a2a-sdk==$*'
+	@touch $@
+
+$(OLD_VENV)/.ready: $(FREE_SDK)
+	$(call new_venv,$(@D))
+	$(call install,$(@D)) -c $(FREE_SDK) 'a2a-sdk[http-server,grpc]==$(OLD_SDK)'
 	@touch $@
 
 $(PEER_VENV)/.ready: $(FREE_SDK)

@@ -22,6 +22,7 @@ from a2a_scribe.journal.stores import DatabaseTaskStore, InMemoryTaskStore
 from a2a_scribe.protocol.faults import PermissionDeniedError, UnauthenticatedError
 from a2a_scribe.server import create_app, serve, serve_grpc
 from a2a_scribe.settings import Settings
+from a2a_scribe.transport.card_signing import load_card_signer
 from a2a_scribe.transport.health import create_health_routes
 from a2a_scribe.transport.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a_scribe.version import __version__
@@ -53,6 +54,7 @@ __all__ = [
     'create_health_routes',
     'create_jsonrpc_routes',
     'create_rest_routes',
+    'load_card_signer',
     'rerun_of',
     'serve',
     'serve_grpc',

@@ -41,6 +41,7 @@ from a2a_scribe.settings import Settings, UnfinishedPolicy
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
 from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
 from a2a_scribe.transport.calls import Wire
+from a2a_scribe.transport.card_signing import CardSigner, signed
 from a2a_scribe.transport.cross_origin import browser_middleware
 from a2a_scribe.transport.grpc import ContextBuilder
 from a2a_scribe.transport.grpc_serving import GrpcServer
@@ -48,7 +49,13 @@ from a2a_scribe.transport.health import Health, health_routes
 from a2a_scribe.transport.jwks import create_jwks_routes
 from a2a_scribe.transport.listening import address, is_loopback, listen, reachable, serve_http
 from a2a_scribe.transport.rest import not_found
-from a2a_scribe.transport.routes import create_agent_card_routes, jsonrpc_routes, rest_routes, wire_of
+from a2a_scribe.transport.routes import (
+    create_agent_card_routes,
+    jsonrpc_routes,
+    rest_routes,
+    takes_old_clients,
+    wire_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +96,8 @@ class AppOptions(HandlerOptions, total=False):
     health: bool
     cors_origins: Sequence[str]
     hsts: int | None
+    enable_v0_3_compat: bool | None
+    card_signer: CardSigner | None
 
 
 def create_app(  # noqa: PLR0913 - each is a choice of its own
@@ -106,6 +115,8 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     health: bool = True,
     cors_origins: Sequence[str] = (),
     hsts: int | None = None,
+    enable_v0_3_compat: bool | None = None,
+    card_signer: CardSigner | None = None,
     **options: Unpack[HandlerOptions],
 ) -> Starlette:
     """Makes the ASGI app of one agent; its `state.handler` is the request handler.
@@ -125,6 +136,9 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
         health: Whether `/healthz` (alive) and `/readyz` (able to work) are served.
         cors_origins: Which web pages may call the agent, by their origins (`https://app.example`), `*` for all.
         hsts: Seconds for which browsers are told to insist on TLS; `None` for nothing.
+        enable_v0_3_compat: Whether clients of version 0.3 are served too, at the same addresses; if this is not said,
+            they are when the card names an interface of theirs.
+        card_signer: Signs the card and the extended card, unless their author has; see `load_card_signer`.
         **options: Further arguments of `DefaultRequestHandler`.
 
     Raises:
@@ -136,11 +150,15 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     if not isinstance(agent_card, AgentCard):
         raise SettingsError(f'agent_card must be an AgentCard, not {type(agent_card).__name__}')
     interfaces = http_interfaces(url, rpc_path, rest_prefix)
-    card = complete_card(agent_card, interfaces, authenticate)
+    serves_old = takes_old_clients(enable_v0_3_compat, agent_card)
+    card = complete_card(agent_card, interfaces, authenticate, serves_old=serves_old)
     if (extended := options.get('extended_agent_card')) is not None:
-        options['extended_agent_card'] = complete_card(extended, interfaces, authenticate)
+        options['extended_agent_card'] = complete_card(extended, interfaces, authenticate, serves_old=serves_old)
         if authenticate is None and card.capabilities.extended_agent_card and not card.security_schemes:
             logger.warning('The card declares no security scheme, so everybody gets the extended card')
+    if card_signer is not None:
+        card = signed(card, card_signer)
+        _sign_extended_card(options, card_signer)
     store = open_store(database)
     settings = settings or Settings.from_environment()
     options.setdefault('request_context_builder', SimpleRequestContextBuilder(True, store))
@@ -157,7 +175,7 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
             if isinstance(database, str) and isinstance(store, DatabaseTaskStore):
                 await store.engine.dispose()
 
-    wire = wire_of(handler, context_builder, authenticate)
+    wire = wire_of(handler, context_builder, authenticate, serves_old)
     found = Health(handler.engine, wire.clock)
     probes = health_routes(found) if health else []
     app = Starlette(
@@ -173,9 +191,22 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
     return app
 
 
+def _sign_extended_card(options: HandlerOptions, signer: CardSigner) -> None:
+    """Has the extended card signed as it is given out, after what is done to it for a caller."""
+    modify = options.get('extended_card_modifier')
+    if modify is not None:
+
+        async def modify_and_sign(card: AgentCard, context: ServerCallContext) -> AgentCard:
+            return signed(await modify(card, context), signer)
+
+        options['extended_card_modifier'] = modify_and_sign
+    elif (extended := options.get('extended_agent_card')) is not None:
+        options['extended_agent_card'] = signed(extended, signer)
+
+
 def _routes(wire: Wire, rpc_path: str | None, rest_prefix: str | None) -> list[BaseRoute]:
     """Returns the routes of the protocol; those of HTTP+JSON last, because theirs below tenants match nearly all."""
-    routes = create_agent_card_routes(wire.card, settings=wire.settings)
+    routes = create_agent_card_routes(wire.card, settings=wire.settings, enable_v0_3_compat=wire.serves_old)
     signing_keys = key_ring_of(wire.settings)
     if signing_keys is not None:
         routes += create_jwks_routes(signing_keys.published())
@@ -270,9 +301,11 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings)
             if grpc is not None and grpc_in_card:
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
+            serves_old = takes_old_clients(options.get('enable_v0_3_compat'), agent_card)
             if (extended := options.get('extended_agent_card')) is not None:
-                options['extended_agent_card'] = complete_card(extended, interfaces)
-            app = create_app(executor, complete_card(agent_card, interfaces), database, url=place, **options)
+                options['extended_agent_card'] = complete_card(extended, interfaces, serves_old=serves_old)
+            card = complete_card(agent_card, interfaces, serves_old=serves_old)
+            app = create_app(executor, card, database, url=place, **options)
             await stack.enter_async_context(app.router.lifespan_context(app))
             handler: DefaultRequestHandler = app.state.handler
             if grpc is not None:

@@ -19,7 +19,11 @@ import anyio.to_thread
 import httpx
 import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
-from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, TaskState
+from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest, TaskState
+from a2a.utils.signing import create_signature_verifier
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from google.protobuf import json_format
 from grpc import aio
 
 from a2a_scribe.cli import main
@@ -204,6 +208,51 @@ async def test_serve_takes_a_card(folder: Path) -> None:
         card = await card_of(url)
     assert (card['name'], card['version']) == ('given', '7')
     assert len(card['supportedInterfaces']) == 2
+
+
+def old_send() -> dict[str, Any]:
+    """A request of a client of version 0.3."""
+    message = {'messageId': 'm', 'role': 'user', 'parts': [{'kind': 'text', 'text': 'hello'}]}
+    return {'jsonrpc': '2.0', 'id': 1, 'method': 'message/send', 'params': {'message': message}}
+
+
+async def test_serve_takes_clients_of_version_0_3_if_wanted(folder: Path) -> None:
+    """Otherwise they are refused, and find no card of theirs."""
+    async with httpx.AsyncClient(trust_env=False, timeout=TOO_LONG) as http:
+        with serving(folder, 'agent:Upper', '--port', '0', '--database', 'memory', '--with-0.3') as url:
+            card = (await http.get(f'{url}/.well-known/agent.json')).json()
+            assert (card['url'], card['preferredTransport'], card['protocolVersion']) == (f'{url}/', 'JSONRPC', '0.3')
+            task = (await http.post(url, json=old_send())).json()['result']
+            assert task['artifacts'][0]['parts'] == [{'kind': 'text', 'text': 'HELLO'}]
+        with serving(folder, 'agent:Upper', '--port', '0', '--database', 'memory') as url:
+            assert (await http.post(url, json=old_send())).json()['error']['code'] == -32009
+            assert (await http.get(f'{url}/.well-known/agent.json')).status_code == 404
+
+
+async def test_serve_signs_its_card(folder: Path) -> None:
+    """With a key in a file, under a name."""
+    key: Any = ec.generate_private_key(ec.SECP256R1())
+    (folder / 'key.pem').write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    options = ('--port', '0', '--database', 'memory', '--sign-card', 'key.pem', '--key-id', 'mine')
+    with serving(folder, 'agent:Upper', *options) as url:
+        card = json_format.ParseDict(await card_of(url), AgentCard())
+    create_signature_verifier(lambda kid, _: {'mine': key.public_key()}[kid or ''], ['ES256'])(card)
+
+
+@pytest.mark.parametrize(
+    ('options', 'told'),
+    [
+        (('--sign-card', 'agent.py'), 'agent.py has no private key that can sign a card'),
+        (('--sign-card', 'none.pem'), 'cannot read the key for signing the card'),
+        (('--key-id', 'mine'), '--key-id names the key of --sign-card, which is not there'),
+    ],
+)
+def test_serve_refuses_what_cannot_sign(folder: Path, options: tuple[str, ...], told: str) -> None:
+    """In one line."""
+    done = call(folder, 'serve', 'agent:Upper', *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f'a2a-scribe: {told}')
+    assert done.stderr.count('\n') == 1
 
 
 async def test_serve_speaks_grpc(folder: Path) -> None:

@@ -34,6 +34,7 @@ NAMES = [
     'create_health_routes',
     'create_jsonrpc_routes',
     'create_rest_routes',
+    'load_card_signer',
     'rerun_of',
     'serve',
     'serve_grpc',

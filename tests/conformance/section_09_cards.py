@@ -14,7 +14,7 @@ from tests.conformance.kit import state_of, stream, task_of
 from tests.conformance.over_http import RestWire
 from tests.conformance.signing import KEY_ID, sign, verify
 from tests.conformance.site import Service, Site, extended_card, new_card
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.wire import GRPC, REST, Binding, Wire
 
 SECTION = Section(9, 'Agent card')
@@ -65,7 +65,7 @@ async def card_is_only_read(wire: RestWire, site: Site) -> None:
 OLDEST = SECTION.may('8.1', 'Clients older than 0.3 find the card at /.well-known/agent.json')
 
 
-@OLDEST.check(on=REST, later=Later.DOORS)
+@OLDEST.check(on=REST)
 async def card_is_at_its_old_place_too(wire: RestWire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     response = await old.request('GET', '/.well-known/agent.json', version=None)
@@ -229,7 +229,7 @@ async def signature_of_the_author_stays_good(wire: RestWire, site: Site) -> None
     assert [verify(card, signature)['kid'] for signature in card['signatures']] == [KEY_ID]
 
 
-@SIGNATURES.check(on=REST, later=Later.DOORS)
+@SIGNATURES.check(on=REST)
 async def server_signs_its_card(wire: RestWire, site: Site) -> None:
     card = await card_of(await site.service('signing'))
     assert len(card.get('signatures', [])) == 1

@@ -5,7 +5,7 @@ from tests.conformance.kit import found, get, requests_of_all_operations, send, 
 from tests.conformance.old import old_task
 from tests.conformance.over_http import HttpWire, RestWire, envelope
 from tests.conformance.site import Site
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.wire import HTTP, VERSION, Wire
 
 SECTION = Section(11, 'Versioning')
@@ -115,7 +115,7 @@ def message(site: Site) -> dict[str, object]:
 SEVERAL = SECTION.may('3.6.2', 'Several versions are served on one transport')
 
 
-@SEVERAL.check(later=Later.DOORS)
+@SEVERAL.check()
 async def both_versions_are_answered_at_one_url(wire: Wire, site: Site) -> None:
     old = wire.at(await site.service('old'))
     made = await old_task(old, 'ask')

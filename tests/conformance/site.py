@@ -33,8 +33,10 @@ from starlette.types import ASGIApp
 
 from a2a_scribe import Settings, create_app
 from a2a_scribe.server import serve_grpc
+from a2a_scribe.transport.card_signing import card_signer
 from tests.conformance.actor import Actor
 from tests.conformance.doorman import Doorman
+from tests.conformance.signing import KEY, KEY_ID
 
 QUICK = Settings(
     create_task_after=0.05, poll_interval=0.02, stream_keep_alive=0.05, card_max_age=60, request_bytes=1_000_000
@@ -159,14 +161,14 @@ KINDS: Mapping[str, Callable[[], dict[str, Any]]] = {
         'extended_agent_card': extended_card(),
         'authenticate': Doorman(),
     },
-    # Has a 0.3 interface for each binding: for the switch to come.
+    # Has a 0.3 interface for each binding, and is therefore for clients of 0.3 too.
     'old': lambda: {
         **for_members(),
         'agent_card': with_old_interfaces(),
         'extended_agent_card': with_old_interfaces('extended'),
     },
-    # Signs its card with the key of tests/conformance/signing.py: for the option to come.
-    'signing': dict,
+    # Signs its card with the key of tests/conformance/signing.py.
+    'signing': lambda: {'agent_card': extended_card(), 'card_signer': card_signer(KEY, 'HS256', KEY_ID)},
     'bare': lambda: {'agent_card': AgentCard(name='bare')},
     # Its webhooks are on loopback, and their secrets are unreadable.
     'webhooks': lambda: {'settings': replace(IMPATIENT, webhook_allow=('127.0.0.1',), webhook_keys=(WEBHOOK_KEY,))},

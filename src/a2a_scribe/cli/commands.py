@@ -22,7 +22,7 @@ from a2a_scribe.cli.operator.key_commands import keys_app
 from a2a_scribe.cli.operator.task_commands import tasks_app
 from a2a_scribe.cli.operator.webhook_commands import webhooks_app
 from a2a_scribe.cli.running import run as run_program
-from a2a_scribe.cli.serving import Place, serve_executor
+from a2a_scribe.cli.serving import Place, SignedBy, serve_executor
 from a2a_scribe.cli.webhooks_keys import keys_app as webhook_keys_app
 from a2a_scribe.server import DEFAULT_DATABASE
 from a2a_scribe.version import __version__
@@ -81,6 +81,16 @@ def serve(  # noqa: PLR0913, PLR0917 - each is a choice of its own
     cors_origin: Annotated[list[str] | None, typer.Option(metavar='ORIGIN', help='Whose pages may call it.')] = None,
     hsts: Annotated[int | None, typer.Option(min=0, metavar='SECONDS', help='Browsers are to insist on TLS.')] = None,
     audit_log: Annotated[bool, typer.Option('--audit-log', help='Say who did what, on stderr, as JSON.')] = False,
+    with_0_3: Annotated[
+        bool | None,
+        typer.Option(
+            '--with-0.3/--without-0.3', help='Serve clients of version 0.3 too; if the card says so by default.'
+        ),
+    ] = None,
+    sign_card: Annotated[
+        Path | None, typer.Option(metavar='KEYFILE', help='Sign the card with this private key: PEM or JWK.')
+    ] = None,
+    key_id: Annotated[str | None, typer.Option(metavar='ID', help='What signatures call the key.')] = None,
 ) -> None:
     """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
     callers = CallerOptions(
@@ -102,8 +112,10 @@ def serve(  # noqa: PLR0913, PLR0917 - each is a choice of its own
         health=health,
         cors_origins=cors_origin or (),
         hsts=hsts,
+        enable_v0_3_compat=with_0_3,
     )
-    raise typer.Exit(serve_executor(target, card, database, callers, place, audit_log=audit_log))
+    signed_by = SignedBy(sign_card, key_id)
+    raise typer.Exit(serve_executor(target, card, database, callers, signed_by, place, audit_log=audit_log))
 
 
 @app.command(context_settings={'allow_extra_args': True, 'ignore_unknown_options': True, 'help_option_names': []})

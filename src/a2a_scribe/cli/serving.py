@@ -9,18 +9,19 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from sqlalchemy.engine import make_url
 
 from a2a_scribe.cli.authentication import CallerOptions
 from a2a_scribe.cli.leaving import leave_within
 from a2a_scribe.cli.loading import check_folder, load_card, load_executor, make_card
-from a2a_scribe.errors import EnvironmentFault, ScribeError
+from a2a_scribe.errors import EnvironmentFault, ScribeError, SettingsError
 from a2a_scribe.journal.opening import MEMORY
 from a2a_scribe.server import serve
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.audit import logger as audit_logger
+from a2a_scribe.transport.card_signing import CardSigner, load_card_signer
 
 FAILED = 2
 
@@ -36,10 +37,33 @@ class Place(TypedDict):
     health: bool
     cors_origins: Sequence[str]
     hsts: int | None
+    enable_v0_3_compat: bool | None
+
+
+class SignedBy(NamedTuple):
+    """Whose signature the card gets."""
+
+    key_file: Path | None = None
+    key_id: str | None = None
+
+    def signer(self) -> CardSigner | None:
+        """What signs, if anything shall. Raises: SettingsError."""
+        if self.key_file is None:
+            if self.key_id is not None:
+                raise SettingsError('--key-id names the key of --sign-card, which is not there')
+            return None
+        return load_card_signer(self.key_file, self.key_id)
 
 
 def serve_executor(
-    target: str, card: Path | None, database: str, callers: CallerOptions, place: Place, *, audit_log: bool = False
+    target: str,
+    card: Path | None,
+    database: str,
+    callers: CallerOptions,
+    signed_by: SignedBy,
+    place: Place,
+    *,
+    audit_log: bool = False,
 ) -> int:
     """Serves until the process is told to stop; returns its exit code."""
     logging.basicConfig(format='%(asctime)s %(levelname)s %(name)s: %(message)s', level=logging.WARNING)
@@ -59,6 +83,7 @@ def serve_executor(
             database,
             settings=settings,
             authenticate=callers.authenticator(),
+            card_signer=signed_by.signer(),
             on_ready=lambda url: print(f'a2a-scribe: serving {agent_card.name} at {url}', flush=True),
             on_grpc_ready=lambda address: print(f'a2a-scribe: and over gRPC at {address}', flush=True),
             **place,

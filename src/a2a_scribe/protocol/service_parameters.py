@@ -4,7 +4,7 @@ They come as HTTP headers, as query parameters or as gRPC metadata; their names 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from a2a.utils.errors import VersionNotSupportedError
@@ -13,6 +13,8 @@ from a2a_scribe.protocol.faults import InvalidFieldError
 
 VERSION: Final = 'A2A-Version'
 EXTENSIONS: Final = 'A2A-Extensions'
+OLD_EXTENSIONS: Final = 'X-A2A-Extensions'
+"""What version 0.3 calls it."""
 LAST_EVENT_ID: Final = 'Last-Event-ID'
 """The last event that a reader has seen; the name is that of HTML's server-sent events."""
 IDEMPOTENCY_KEY: Final = 'Idempotency-Key'
@@ -37,6 +39,8 @@ class ServiceParameters(NamedTuple):
     last_event_id: str = ''
     idempotency_key: str | None = None
     """An empty key is one too, and refused."""
+    old_extensions: frozenset[str] = frozenset()
+    """Those that stand under the name of version 0.3."""
 
 
 NOTHING: Final = ServiceParameters()
@@ -46,32 +50,46 @@ def service_parameters(given: Iterable[tuple[str, str]]) -> ServiceParameters:
     """Reads the parameters from names and values; of a name that comes twice, the first value that is not empty."""
     version = last_event_id = ''
     extensions: list[str] = []
+    old_extensions: list[str] = []
     keys: list[str] = []
     for name, value in given:
         match name.lower():
             case 'a2a-version':
                 version = version or value.strip()
             case 'a2a-extensions':
-                extensions += (uri for part in value.split(',') if (uri := part.strip()))
+                extensions += _uris(value)
+            case 'x-a2a-extensions':
+                old_extensions += _uris(value)
             case 'last-event-id' | 'lasteventid':
                 last_event_id = last_event_id or value.strip()
             case 'idempotency-key':
                 keys.append(value.strip())
     key = ', '.join(dict.fromkeys(keys)) if keys else None
-    return ServiceParameters(version, frozenset(extensions), last_event_id, key)
+    return ServiceParameters(version, frozenset(extensions), last_event_id, key, frozenset(old_extensions))
 
 
-def check_version(version: str) -> None:
-    """Refuses every version but ours; the patch part is ignored (section 3.6). Raises: VersionNotSupportedError."""
-    if version == SUPPORTED_VERSION:
-        return
-    found = VERSION_FORM.fullmatch(version)
-    if found is None or found[1] != SUPPORTED_VERSION:
-        said = (
-            f'Version {version[:40]!r}' if version else f'A request without {VERSION} (which means {UNNAMED_VERSION})'
-        )
-        text = f'{said} is not supported: send {VERSION}: {SUPPORTED_VERSION}'
-        raise VersionNotSupportedError(text, data={'supportedVersions': SUPPORTED_VERSION})
+def _uris(value: str) -> list[str]:
+    return [uri for part in value.split(',') if (uri := part.strip())]
+
+
+def is_version(asked: str, spoken: str) -> bool:
+    """Whether a client that named a version, or none, speaks another; the patch part is ignored (section 3.6)."""
+    if asked == spoken:
+        return True
+    found = VERSION_FORM.fullmatch(asked or UNNAMED_VERSION)
+    return found is not None and found[1] == spoken
+
+
+def check_version(asked: str, spoken: str = SUPPORTED_VERSION, served: Sequence[str] = (SUPPORTED_VERSION,)) -> None:
+    """Refuses every version but the one that is spoken here; `served` are those of the whole server.
+
+    Raises:
+        VersionNotSupportedError: The client asked for another.
+    """
+    if not is_version(asked, spoken):
+        said = f'Version {asked[:40]!r}' if asked else f'A request without {VERSION} (which means {UNNAMED_VERSION})'
+        text = f'{said} is not supported: send {VERSION}: {spoken}'
+        raise VersionNotSupportedError(text, data={'supportedVersions': ', '.join(served)})
 
 
 def check_idempotency_key(text: str) -> None:

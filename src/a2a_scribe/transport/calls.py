@@ -3,8 +3,8 @@
 A `Wire` is what the bindings of one app share; it decides whether a call is let in before anything else is looked at.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from a2a.auth.user import UnauthenticatedUser, User
@@ -17,15 +17,17 @@ from starlette.requests import Request
 
 from a2a_scribe.auth.principals import Authenticate, Binding, IncomingCall, Principal
 from a2a_scribe.clock import Clock, SystemClock
+from a2a_scribe.core.records import Shown
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.protocol.extensions import SEQUENCE_URI
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.json import InvalidJsonError, from_dict
 from a2a_scribe.protocol.service_parameters import (
-    EXTENSIONS,
     KEY_IN_STATE,
     LAST_EVENT_ID,
     NOTHING,
+    SUPPORTED_VERSION,
+    UNNAMED_VERSION,
     ServiceParameters,
     check_version,
     parse_event_id,
@@ -35,6 +37,7 @@ from a2a_scribe.settings import Settings
 from a2a_scribe.transport.asgi import HttpCall
 from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.authentication import http_call, identify, note_principal
+from a2a_scribe.transport.dialects import CURRENT, OLD, Dialect
 from a2a_scribe.transport.doors import Doors
 from a2a_scribe.transport.events import EventTexts
 from a2a_scribe.transport.operations import Operation
@@ -46,6 +49,12 @@ class Admission(NamedTuple):
     parameters: ServiceParameters
     activated: tuple[str, ...] = ()
     """The extensions that the client asked for and the agent has, in order."""
+    dialect: Dialect = CURRENT
+
+    @property
+    def old_extensions(self) -> frozenset[str]:
+        """What stands under a name that nobody else reads: a user's builder of contexts does not know it."""
+        return self.parameters.old_extensions if self.dialect.is_old else frozenset()
 
     @property
     def wants_sequence(self) -> bool:
@@ -55,7 +64,7 @@ class Admission(NamedTuple):
     @property
     def headers(self) -> list[tuple[str, str]]:
         """What the answer says of extensions (section 4.6)."""
-        return [(EXTENSIONS, ', '.join(self.activated))] if self.activated else []
+        return [(self.dialect.extensions, ', '.join(self.activated))] if self.activated else []
 
     def after(self, operation: Operation) -> int | None:
         """Returns the event after which a stream is to begin, `None` for a new one.
@@ -74,7 +83,7 @@ NOBODY: Final = Admission(NOTHING)
 
 @dataclass(frozen=True)
 class Wire:
-    """What the bindings of one app share."""
+    """What the bindings of one app share, as far as they speak one version."""
 
     handler: DefaultRequestHandler
     card: AgentCard
@@ -85,6 +94,9 @@ class Wire:
     texts: EventTexts = field(default_factory=EventTexts)
     shared: Doors | None = None
     """The doors of another wire, if callers are to be counted together; its own otherwise."""
+    serves_old: bool = False
+    """Whether the app takes clients of version 0.3 too."""
+    dialect: Dialect = CURRENT
     declared: frozenset[str] = field(init=False)
     required: frozenset[str] = field(init=False)
     doors: Doors = field(init=False)
@@ -119,6 +131,10 @@ class Wire:
         """Returns whom a call comes from, `None` if nobody asks. Raises as `authentication.identify`."""
         return None if self.authenticate is None else await identify(self.authenticate, call, self.card)
 
+    def for_old(self) -> 'Wire':
+        """The same for clients of version 0.3."""
+        return replace(self, dialect=OLD)
+
     def admit(self, parameters: ServiceParameters) -> Admission:
         """Lets a call in.
 
@@ -126,15 +142,25 @@ class Wire:
             VersionNotSupportedError: It is of another version of the protocol (section 3.6.2).
             ExtensionSupportRequiredError: It does not declare an extension that the agent requires (section 4.6.3).
         """
-        check_version(parameters.version)
+        served = (SUPPORTED_VERSION, UNNAMED_VERSION) if self.serves_old else (SUPPORTED_VERSION,)
+        check_version(parameters.version, self.dialect.version, served)
+        if self.dialect.is_old and parameters.old_extensions:
+            parameters = parameters._replace(extensions=parameters.extensions | parameters.old_extensions)
         asked = parameters.extensions
         if missing := self.required - asked:
-            raise ExtensionSupportRequiredError(f'The agent requires {EXTENSIONS}: {", ".join(sorted(missing))}')
-        return Admission(parameters, tuple(sorted(asked & self.declared)) if asked else ())
+            name = self.dialect.extensions
+            raise ExtensionSupportRequiredError(f'The agent requires {name}: {", ".join(sorted(missing))}')
+        return Admission(parameters, tuple(sorted(asked & self.declared)) if asked else (), self.dialect)
 
     def admit_http(self, call: HttpCall) -> Admission:
         """Lets an HTTP request in. Raises as `admit`, and InvalidRequestError for a query that is none."""
         return self.admit(service_parameters([*call.headers, *call.query()]))
+
+    def event_writer(self, operation: Operation) -> Callable[[Shown, bool], bytes]:
+        """What writes the events of a stream as JSON, with their places in the metadata or without."""
+        if operation.event_to_json is not None:
+            return operation.event_to_json
+        return lambda item, sequenced: self.texts.of(item, sequenced=sequenced)
 
     def context(self, call: HttpCall, admission: Admission, tenant: str, state: dict[str, Any]) -> ServerCallContext:
         """Returns the context of an HTTP request, by the user's builder if there is one."""
@@ -142,6 +168,7 @@ class Wire:
             context = _context(call, admission)
         else:
             context = self.context_builder.build(Request(call.scope))
+            context.requested_extensions |= admission.old_extensions
         if tenant and context.tenant and tenant != context.tenant:
             raise InvalidFieldError('tenant', 'is not that of the call')
         context.tenant = context.tenant or tenant
@@ -174,8 +201,10 @@ def note_key(context: ServerCallContext, admission: Admission) -> None:
 
 def decode(value: object, operation: Operation) -> Any:
     """Returns the request that JSON describes. Raises: InvalidParamsError, which names the field."""
+    if operation.from_json is not None:
+        return operation.from_json(value)
     try:
-        return from_dict(value, operation.request)
+        return operation.read(from_dict(value, operation.request))
     except InvalidJsonError as error:
         raise InvalidFieldError(error.field, error.reason) from None
 

@@ -35,6 +35,11 @@ LINE_ENDS: Final = re.compile(b'\xe2\x80[\xa8\xa9]|\xc2\x85')
 """What Unicode takes for the end of a line, and JSON does not: some readers of event streams cut lines there."""
 
 
+def escape_line_ends(text: bytes) -> bytes:
+    """Returns JSON that no reader of event streams cuts."""
+    return text if text.isascii() else LINE_ENDS.sub(_escaped, text)
+
+
 def _escaped(found: re.Match[bytes]) -> bytes:
     """Returns a character as JSON escapes it; outside of its strings it cannot stand."""
     return b'\\u%04x' % ord(found[0].decode())
@@ -89,9 +94,7 @@ class EventTexts:
 
 def _text_of(item: Shown, *, sequenced: bool) -> bytes:
     text = transcode(_body(item, sequenced=sequenced), EVENT_TYPES[item.kind])
-    if not text.isascii():
-        text = LINE_ENDS.sub(_escaped, text)
-    return OPENINGS[item.kind] + text + b'}'
+    return OPENINGS[item.kind] + escape_line_ends(text) + b'}'
 
 
 def _body(item: Shown, *, sequenced: bool) -> bytes:

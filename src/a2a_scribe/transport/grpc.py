@@ -6,7 +6,7 @@ which is an extra of the package, before it is.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from typing import Any, Final
 from urllib.parse import unquote
@@ -24,7 +24,6 @@ from a2a_scribe.protocol.size import check_binary
 from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.authentication import note_principal
 from a2a_scribe.transport.calls import Admission, Wire, note_key
-from a2a_scribe.transport.events import to_stream_response
 from a2a_scribe.transport.faults import as_a2a_error, challenges, to_grpc_status
 from a2a_scribe.transport.operations import OPERATIONS, Operation
 
@@ -40,22 +39,30 @@ ContextBuilder = Callable[[Call], ServerCallContext]
 class GrpcBinding:
     """The service, as handlers of its methods."""
 
-    def __init__(self, wire: Wire, context_builder: ContextBuilder | None = None) -> None:
-        """Takes what the bindings share, and a user's way to tell who calls."""
+    def __init__(
+        self,
+        wire: Wire,
+        context_builder: ContextBuilder | None = None,
+        service: str = SERVICE,
+        operations: Mapping[str, Operation] = OPERATIONS,
+    ) -> None:
+        """Takes what the bindings share, a user's way to tell who calls, and the service's name and methods."""
         self._wire = wire
         self._audit = wire.doors.audit
+        self._service = service
+        self._operations = operations
         self._build = context_builder or _default_context
 
     def handlers(self, grpc: Any) -> Any:
         """Returns what a server of the module `grpc` is given."""
         codes = grpc.StatusCode
         methods = {
-            operation.name: grpc.unary_stream_rpc_method_handler(self._stream(operation, codes))
+            name: grpc.unary_stream_rpc_method_handler(self._stream(operation, codes))
             if operation.is_stream
             else grpc.unary_unary_rpc_method_handler(self._unary(operation, codes))
-            for operation in OPERATIONS.values()
+            for name, operation in self._operations.items()
         }
-        return grpc.method_handlers_generic_handler(SERVICE, methods)
+        return grpc.method_handlers_generic_handler(self._service, methods)
 
     def _unary(self, operation: Operation, codes: Any) -> Callable[[bytes, Call], Awaitable[bytes]]:
         assert operation.call is not None
@@ -86,7 +93,7 @@ class GrpcBinding:
                         async with aclosing(stream) as batches:
                             async for batch in batches:
                                 for item in batch:
-                                    yield to_stream_response(item, sequenced=sequenced)
+                                    yield operation.event_to_binary(item, sequenced)
                 except Exception as error:  # noqa: BLE001 - as above
                     await self._abort(call, error, codes, visit)
 
@@ -116,14 +123,15 @@ class GrpcBinding:
     ) -> tuple[Any, ServerCallContext, Admission]:
         """Lets a call in and reads its request."""
         metadata = _metadata(call)
-        principal = await self._wire.identify(_incoming(call, metadata, operation))
+        principal = await self._wire.identify(_incoming(call, metadata, f'/{self._service}/{operation.name}'))
         self._wire.doors.enter(visit, lambda: self._owner_of(call, principal))
         admission = self._wire.admit(service_parameters(metadata))
         try:
             check_binary(data, operation.request, self._wire.settings.request_values)
-            params = operation.request.FromString(data)
+            given = operation.request.FromString(data)
         except DecodeError:
             raise InvalidRequestError('The request is not valid protobuf') from None
+        params = operation.read(given)
         if admission.activated:
             await call.send_initial_metadata([(name.lower(), value) for name, value in admission.headers])
         context = self._build(call)
@@ -138,6 +146,7 @@ class GrpcBinding:
         """Ends a call with an error (section 10.6)."""
         told = as_a2a_error(error)
         self._audit.refused(visit, told)
+        told = self._wire.dialect.told(told)
         status = to_grpc_status(told)
         code = codes[fault_of(told).grpc]
         await call.abort(code, status.message, ((DETAILS, status.SerializeToString()), *challenges(told)))
@@ -165,6 +174,6 @@ def _metadata(call: Call) -> list[tuple[str, str]]:
     return [(name, value) for name, value in call.invocation_metadata() or () if isinstance(value, str)]
 
 
-def _incoming(call: Call, metadata: list[tuple[str, str]], operation: Operation) -> IncomingCall:
+def _incoming(call: Call, metadata: list[tuple[str, str]], method: str) -> IncomingCall:
     """Returns what is known of a call."""
-    return IncomingCall('GRPC', metadata, host_of(str(call.peer())), f'/{SERVICE}/{operation.name}')
+    return IncomingCall('GRPC', metadata, host_of(str(call.peer())), method)

@@ -17,19 +17,23 @@ EVERY: Final = 1.0
 class HealthService:
     """The service, which knows the names of the others."""
 
-    def __init__(self, services: Collection[str]) -> None:
-        """Takes the names of the services that it speaks for; the empty name is the server as a whole."""
+    def __init__(self) -> None:
+        """Makes a service that speaks for none yet."""
         import grpc
         from grpc_health.v1 import health_pb2
 
-        self._services = ('', *services)
+        self._services: tuple[str, ...] = ('',)
         self._codes: Any = grpc.StatusCode
         self._messages: Any = health_pb2
         self._health: Health | None = None
         self._left = asyncio.Event()
 
-    def speak_for(self, health: Health) -> None:
-        """Takes who knows how the process is; until then it is not serving."""
+    def speak_for(self, services: Collection[str], health: Health) -> None:
+        """Takes the names of the services that it speaks for, and who knows how the process is.
+
+        The empty name is the server as a whole; until then it is not serving.
+        """
+        self._services = ('', *services)
         self._health = health
 
     def leave(self) -> None:

@@ -13,6 +13,8 @@ from a2a_scribe.transport.grpc import SERVICE, ContextBuilder, GrpcBinding
 from a2a_scribe.transport.grpc_health import HealthService
 from a2a_scribe.transport.health import Health
 from a2a_scribe.transport.listening import address, listen
+from a2a_scribe.transport.old.operations import CALLS
+from a2a_scribe.transport.old.operations import SERVICE as OLD_SERVICE
 
 METADATA_BYTES: Final = 64_000
 """Of one call; HTTP servers take about as much in the head of a request."""
@@ -59,7 +61,7 @@ class GrpcServer:
         # Asked for first with a socket of our own: where gRPC fails to bind, it writes lines of its own to stderr.
         listen(host, port).close()
         self._server = grpc.aio.server(options=options, maximum_concurrent_rpcs=settings.max_connections)
-        self._health = HealthService((SERVICE,))
+        self._health = HealthService()
         try:
             self.port = self._server.add_insecure_port(address(host or '::', port))
         except RuntimeError as error:
@@ -71,11 +73,14 @@ class GrpcServer:
         from grpc_health.v1 import health_pb2, health_pb2_grpc
         from grpc_reflection.v1alpha import reflection
 
-        self._server.add_generic_rpc_handlers((GrpcBinding(wire, context_builder).handlers(grpc),))
-        self._health.speak_for(health)
+        bindings = {SERVICE: GrpcBinding(wire, context_builder)}
+        if wire.serves_old:
+            bindings[OLD_SERVICE] = GrpcBinding(wire.for_old(), context_builder, OLD_SERVICE, CALLS)
+        self._server.add_generic_rpc_handlers(tuple(binding.handlers(grpc) for binding in bindings.values()))
+        self._health.speak_for(bindings, health)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         health_name = health_pb2.DESCRIPTOR.services_by_name['Health'].full_name
-        reflection.enable_server_reflection((SERVICE, health_name, reflection.SERVICE_NAME), self._server)
+        reflection.enable_server_reflection((*bindings, health_name, reflection.SERVICE_NAME), self._server)
         await self._server.start()
 
     async def stop(self, drain: float) -> None:

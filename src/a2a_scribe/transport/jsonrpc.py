@@ -3,6 +3,7 @@
 Errors are JSON-RPC's own, with HTTP status 200, unless the request could not even be read as one.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
@@ -84,10 +85,12 @@ def error_frame(request_id: bytes, error: A2AError) -> bytes:
 class JsonRpcEndpoint:
     """The endpoint, as an ASGI app."""
 
-    def __init__(self, wire: Wire) -> None:
-        """Takes what the bindings share."""
+    def __init__(self, wire: Wire, operations: Mapping[str, Operation] = OPERATIONS) -> None:
+        """Takes what the bindings share, and the operations by their methods."""
         self._wire = wire
         self._audit = wire.doors.audit
+        self._operations = operations
+        self._send = next(each for each in operations.values() if each.name == 'SendMessage')
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request."""
@@ -103,11 +106,11 @@ class JsonRpcEndpoint:
             await call.leave()
         except RpcError as error:
             self._audit.refused(visit, error.error)
-            await _refuse(call, error.error, error.id)
+            await self._refuse(call, error.error, error.id)
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
             told = as_a2a_error(error)
             self._audit.refused(visit, told)
-            await _refuse(call, told, b'null')
+            await self._refuse(call, told, b'null')
 
     async def _answer(self, call: HttpCall, visit: Visit) -> None:
         value = await read_json(call, self._wire.settings)
@@ -128,12 +131,12 @@ class JsonRpcEndpoint:
             raise RpcError(request.id, told) from error
 
     async def _answer_one(self, call: HttpCall, request: RpcRequest, visit: Visit) -> None:
-        visit.operation = request.method if request.method in OPERATIONS else ''
+        visit.operation = self._operations[request.method].name if request.method in self._operations else ''
         admission = self._wire.admit_http(call)
-        operation = _operation(request)
+        operation = self._operation(request)
         if operation.is_stream and request.id is not None:
             with self._wire.doors.stream(visit):
-                await self._stream(call, admission, operation, request.params, request.id, visit)
+                await self._stream(call, admission, operation, request, request.id, visit)
             return
         result = await self._result(call, admission, operation, request, visit)
         if request.id is None:
@@ -146,36 +149,47 @@ class JsonRpcEndpoint:
         call: HttpCall,
         admission: Admission,
         operation: Operation,
-        given: object,
+        request: RpcRequest,
         request_id: bytes,
         visit: Visit,
     ) -> None:
         wire, sequenced = self._wire, admission.wants_sequence
-        params = _decode(given, operation)
-        context = wire.context(call, admission, params.tenant, _state(operation.name, request_id))
-        visit.asks(operation.name, params, context.tenant)
-        opened = operation.open(wire.handler, params, context, admission.after(operation))
-        stream = wire.doors.told(visit, opened, starts_at_once=operation.starts_at_once)
+        write = wire.event_writer(operation)
 
         def data(item: Shown) -> bytes:
-            return result_frame(request_id, wire.texts.of(item, sequenced=sequenced))
+            return result_frame(request_id, write(item, sequenced))
 
         def error_data(error: A2AError) -> bytes:
-            return error_frame(request_id, error)
+            return error_frame(request_id, wire.dialect.told(error))
 
-        events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers)
-        await events.run(stream, starts_at_once=operation.starts_at_once)
+        between = wire.dialect.between
+        events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers, between)
+        try:
+            params = _decode(request.params, operation)
+            context = wire.context(call, admission, params.tenant, _state(request.method, request_id))
+            visit.asks(operation.name, params, context.tenant)
+            opened = operation.open(wire.handler, params, context, admission.after(operation))
+            stream = wire.doors.told(visit, opened, starts_at_once=operation.starts_at_once)
+            await events.run(stream, starts_at_once=operation.starts_at_once)
+        except CallerGoneError:
+            raise
+        except Exception as error:
+            if not wire.dialect.streams_errors:
+                raise
+            told = as_a2a_error(error)
+            self._audit.refused(visit, told)
+            await events.refuse(told)
 
     async def _result(
         self, call: HttpCall, admission: Admission, operation: Operation, request: RpcRequest, visit: Visit
     ) -> bytes:
         """Returns the result as JSON. A notification's message is accepted, and its answer not waited for."""
         if request.id is None and operation.name in ('SendMessage', 'SendStreamingMessage'):
-            params = _decode(request.params, OPERATIONS['SendMessage'])
+            operation = self._send
+            params = _decode(request.params, operation)
             params.configuration.return_immediately = True
-            operation = OPERATIONS['SendMessage']
         elif operation.call is None:
-            raise InvalidRequestError(f'{operation.name} is answered by a stream of its own')
+            raise InvalidRequestError(f'{request.method} is answered by a stream of its own')
         else:
             params = _decode(request.params, operation)
         assert operation.call is not None
@@ -212,7 +226,7 @@ class JsonRpcEndpoint:
             self._audit.refused(visit, error.error)
             return error_frame(error.id, error.error)
         try:
-            operation = _operation(request)
+            operation = self._operation(request)
             visit.operation = operation.name
             result = await self._result(call, admission, operation, request, visit)
         except CallerGoneError:
@@ -221,8 +235,21 @@ class JsonRpcEndpoint:
         except Exception as error:  # noqa: BLE001 - as above
             told = as_a2a_error(error)
             self._audit.refused(visit, told)
+            told = self._wire.dialect.told(told)
             return None if request.id is None else error_frame(request.id, told)
         return None if request.id is None else result_frame(request.id, result)
+
+    def _operation(self, request: RpcRequest) -> Operation:
+        operation = self._operations.get(request.method)
+        if operation is None:
+            raise MethodNotFoundError(f'There is no method {request.method[:80]!r}{self._wire.dialect.hint}')
+        return operation
+
+    async def _refuse(self, call: HttpCall, error: A2AError, request_id: bytes) -> None:
+        status = EDGE_STATUSES.get(type(error), 200)
+        body = error_frame(request_id, self._wire.dialect.told(error))
+        with suppress(CallerGoneError):
+            await call.answer(status, body, JSON, error_headers(error))
 
 
 def _state(method: str, request_id: bytes | None) -> dict[str, Any]:
@@ -230,21 +257,8 @@ def _state(method: str, request_id: bytes | None) -> dict[str, Any]:
     return {'method': method, 'request_id': None if request_id is None else orjson.loads(request_id)}
 
 
-def _operation(request: RpcRequest) -> Operation:
-    operation = OPERATIONS.get(request.method)
-    if operation is None:
-        raise MethodNotFoundError(f'There is no method {request.method[:80]!r}')
-    return operation
-
-
 def _decode(params: object, operation: Operation) -> Any:
     """Returns the request; absent params stand for a request without fields."""
     if isinstance(params, list):
         raise InvalidParamsError('params must be an object')
     return decode({} if params is None else params, operation)
-
-
-async def _refuse(call: HttpCall, error: A2AError, request_id: bytes) -> None:
-    status = EDGE_STATUSES.get(type(error), 200)
-    with suppress(CallerGoneError):
-        await call.answer(status, error_frame(request_id, error), JSON, error_headers(error))

@@ -21,6 +21,7 @@ from a2a_scribe.protocol.faults import UnauthenticatedError
 from a2a_scribe.protocol.json import UnencodableError, to_bytes, to_dict
 from a2a_scribe.protocol.required import show_required
 from a2a_scribe.transport.authentication import challenges_of
+from a2a_scribe.transport.events import to_stream_response
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +42,17 @@ class Operation:
     """Opens the stream, after an event that the client has seen."""
     starts_at_once: bool = False
     """Whether the stream's first batch, though it may be empty, says that the request was accepted."""
+    read: Callable[[Any], Any] = lambda request: request
+    """Makes what the handler is asked of a request as it came."""
+    from_json: Callable[[object], Any] | None = None
+    """The same of parsed JSON, if that is no JSON of `request`."""
     to_json: Callable[[Result, Any], bytes] = lambda result, _: to_bytes(result)
     to_binary: Callable[[Result], bytes] = lambda result: result.SerializeToString()
+    event_to_json: Callable[[Shown, bool], bytes] | None = None
+    """Writes an event, with its place in its metadata or without; `None` for `StreamResponse` as it is now."""
+    event_to_binary: Callable[[Shown, bool], bytes] = lambda item, sequenced: to_stream_response(
+        item, sequenced=sequenced
+    )
 
     @property
     def is_stream(self) -> bool:

@@ -3,8 +3,9 @@
 Every error has the form of section 11.6, also that of a URL or a method which does not exist.
 """
 
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import orjson
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE
@@ -39,9 +40,11 @@ Query = list[tuple[str, str]]
 class RestApp:
     """The URLs of HTTP+JSON, as an ASGI app."""
 
+    operations: ClassVar[Mapping[str, Operation]] = OPERATIONS
+
     def __init__(self, wire: Wire) -> None:
         """Takes what the bindings share."""
-        self._wire = wire
+        self.wire = wire
         self._audit = wire.doors.audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,58 +62,79 @@ class RestApp:
         except Exception as error:  # noqa: BLE001 - the wire's edge: whatever it was, the client gets an answer
             told = as_a2a_error(error)
             self._audit.refused(visit, told)
-            await refuse(call, told)
+            await self.refuse(call, self.wire.dialect.told(told))
+
+    def find_route(self, path: str) -> Route | None:
+        """Returns what a path stands for."""
+        return find_route(path)
+
+    def media_type(self, call: HttpCall) -> str:
+        """Returns the type of an answer."""
+        return media_type(call)
+
+    def error_body(self, error: A2AError, status: int | None = None) -> bytes:
+        """Returns an error as JSON."""
+        return orjson.dumps(to_status(error, status))
+
+    async def refuse(self, call: HttpCall, error: A2AError) -> None:
+        """Answers with an error."""
+        status = EDGE_STATUSES.get(type(error), fault_of(error).http)
+        body = self.error_body(error, status)
+        with suppress(CallerGoneError):
+            await call.answer(status, body, self.media_type(call), error_headers(error))
 
     async def _answer(self, call: HttpCall, visit: Visit) -> None:
-        route = find_route(call.segments())
+        route = self.find_route(call.segments())
         if route is None:
-            raise MethodNotFoundError('There is nothing at this path')
+            raise MethodNotFoundError(f'There is nothing at this path{self.wire.dialect.hint}')
         if call.method not in route.methods:
             raise NotAllowedError(route.methods)
-        operation = OPERATIONS[route.methods[call.method]]
+        operation = self.operations[route.methods[call.method]]
         visit.operation = operation.name
-        await self._wire.enter_http(call, visit)
-        with self._wire.doors.stream(visit) if operation.is_stream else nullcontext():
+        await self.wire.enter_http(call, visit)
+        with self.wire.doors.stream(visit) if operation.is_stream else nullcontext():
             await self._perform(call, route, operation, visit)
 
     async def _perform(self, call: HttpCall, route: Route, operation: Operation, visit: Visit) -> None:
         query = call.query()
-        admission = self._wire.admit(service_parameters([*call.headers, *query]))
-        params, tenant = await self._read(call, route, operation, query)
-        context = self._wire.context(call, admission, tenant, {'method': operation.name})
+        admission = self.wire.admit(service_parameters([*call.headers, *query]))
+        params, tenant = await self.read(call, route, operation, query)
+        context = self.wire.context(call, admission, tenant, {'method': operation.name})
         visit.asks(operation.name, params, context.tenant)
         if operation.call is None:
             await self._stream(call, admission, operation, params, context, visit)
             return
-        attendance = Attendance(call, self._wire.clock)
-        result = await operation.call(self._wire.handler, params, context, attendance.is_present)
+        attendance = Attendance(call, self.wire.clock)
+        result = await operation.call(self.wire.handler, params, context, attendance.is_present)
         self._audit.done(visit, result)
         body = operation.to_json(result, params)
         if operation.name == 'GetExtendedAgentCard':
-            await answer_cached(call, body, media_type(call), EXTENDED_CARD_CACHING, admission.headers)
+            await answer_cached(call, body, self.media_type(call), EXTENDED_CARD_CACHING, admission.headers)
         else:
-            await call.answer(200, body, media_type(call), admission.headers)
+            await call.answer(200, body, self.media_type(call), admission.headers)
 
     async def _stream(
         self, call: HttpCall, admission: Admission, operation: Operation, params: Any, context: Any, visit: Visit
     ) -> None:
-        wire, sequenced = self._wire, admission.wants_sequence
+        wire, sequenced = self.wire, admission.wants_sequence
         opened = operation.open(wire.handler, params, context, admission.after(operation))
         stream = wire.doors.told(visit, opened, starts_at_once=operation.starts_at_once)
+        write = wire.event_writer(operation)
 
         def data(item: Shown) -> bytes:
-            return wire.texts.of(item, sequenced=sequenced)
+            return write(item, sequenced)
 
         def error_data(error: A2AError) -> bytes:
-            return orjson.dumps(to_status(error))
+            return self.error_body(wire.dialect.told(error))
 
-        events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers)
+        between = wire.dialect.between
+        events = EventStream(call, wire.settings, wire.clock, data, error_data, admission.headers, between)
         await events.run(stream, starts_at_once=operation.starts_at_once)
 
-    async def _read(self, call: HttpCall, route: Route, operation: Operation, query: Query) -> tuple[Any, str]:
+    async def read(self, call: HttpCall, route: Route, operation: Operation, query: Query) -> tuple[Any, str]:
         """Returns the request, from path, query and body, and its tenant."""
         if call.method == 'POST':
-            given = await read_json(call, self._wire.settings, absent=b'{}')
+            given = await read_json(call, self.wire.settings, absent=b'{}')
         else:
             given = read_query((pair for pair in query if pair[0] != 'tenant'), operation.request)
         fields = dict(route.fields)

@@ -1,7 +1,7 @@
 """The URLs of HTTP+JSON (A2A 1.0, sections 5.3 and 11.3), each also below a tenant, as one table."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -32,13 +32,14 @@ class Route(NamedTuple):
     """The fields of the request that the path names, `tenant` among them."""
 
 
-def _pattern(path: str) -> re.Pattern[str]:
+def pattern_of(path: str) -> re.Pattern[str]:
+    """Returns what matches a path of a table, and the fields that it names."""
     return re.compile(re.sub(r'\\{(\w+)\\}', r'(?P<\1>[^/]+)', re.escape(path)))
 
 
 TENANT: Final = '/{tenant}'
-PATTERNS: Final = [(_pattern(path), methods) for path, methods in PATHS.items()]
-PATTERNS_OF_TENANTS: Final = [(_pattern(TENANT + path), methods) for path, methods in PATHS.items()]
+PATTERNS: Final = [(pattern_of(path), methods) for path, methods in PATHS.items()]
+PATTERNS_OF_TENANTS: Final = [(pattern_of(TENANT + path), methods) for path, methods in PATHS.items()]
 """Looked at last: nearly every path could be one below a tenant."""
 
 ESCAPED_COLON: Final = re.compile('%3a', re.IGNORECASE)
@@ -46,8 +47,13 @@ ESCAPED_COLON: Final = re.compile('%3a', re.IGNORECASE)
 
 def find_route(path: str) -> Route | None:
     """Returns the route of a path, which is still percent-encoded; `None` if there is none."""
+    return first_route(path, (*PATTERNS, *PATTERNS_OF_TENANTS))
+
+
+def first_route(path: str, patterns: Iterable[tuple[re.Pattern[str], Methods]]) -> Route | None:
+    """Returns the first route of a table that a path matches."""
     plain = ESCAPED_COLON.sub(':', path)
-    for pattern, methods in (*PATTERNS, *PATTERNS_OF_TENANTS):
+    for pattern, methods in patterns:
         if found := pattern.fullmatch(plain):
             return Route(methods, {name: unquote(value) for name, value in found.groupdict().items()})
     return None

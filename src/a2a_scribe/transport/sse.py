@@ -6,7 +6,7 @@ that are each waited for; a reader that does not read stops the cursor and nothi
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Final
+from typing import Final, NamedTuple
 
 from a2a.utils.errors import A2AError
 
@@ -20,9 +20,22 @@ from a2a_scribe.transport.presence import Attendance
 
 MEDIA_TYPE: Final = 'text/event-stream'
 HEADERS: Final = (('content-type', MEDIA_TYPE), ('cache-control', 'no-store'), ('x-accel-buffering', 'no'))
-KEEP_ALIVE: Final = b': keep-alive\n\n'
+
 PIECE_BYTES, MOST_BYTES = 64_000, 256_000
 """From so many bytes on, events wait for no further ones; an event with more than the second is cut."""
+
+
+class Between(NamedTuple):
+    """What a stream says that is no event."""
+
+    retry: bytes
+    """How long to wait before connecting again, in milliseconds."""
+    keep_alive: bytes
+
+
+BLOCKS: Final = Between(b'retry: %d\n\n', b': keep-alive\n\n')
+LINES: Final = Between(b'retry: %d\n', b': keep-alive\n')
+"""Without empty lines: some readers take each for the end of an event, and read what is not there as its data."""
 
 Batches = AsyncGenerator[list[Shown], None]
 Data = Callable[[Shown], bytes]
@@ -41,10 +54,12 @@ class EventStream:
         data: Data,
         error_data: ErrorData,
         headers: Headers = (),
+        between: Between = BLOCKS,
     ) -> None:
         """Takes how the binding writes events, and an error that comes when the stream has begun."""
         self._call = call
         self._headers = headers
+        self._between = between
         self._settings = settings
         self._clock = clock
         self._data = data
@@ -52,6 +67,11 @@ class EventStream:
         self._attendance = Attendance(call, clock)
         self._sent_at = clock.monotonic()
         self._has_begun = False
+
+    async def refuse(self, error: A2AError) -> None:
+        """Sends nothing but an error."""
+        await self._send(self._error_event(error))
+        await self._call.part(b'', more=False)
 
     async def run(self, stream: Batches, *, starts_at_once: bool) -> None:
         """Sends the stream to its end.
@@ -70,7 +90,7 @@ class EventStream:
             except Exception as error:
                 if not self._has_begun:
                     raise
-                await self._send(b'event: error\ndata: ' + self._error_data(as_a2a_error(error)) + b'\n\n')
+                await self._send(self._error_event(as_a2a_error(error)))
             await self._call.part(b'', more=False)
 
     async def _pass_on(self, batch: list[Shown], *, starts_at_once: bool) -> None:
@@ -81,7 +101,7 @@ class EventStream:
         elif starts_at_once and not self._has_begun:
             await self._send(b'')
         elif self._clock.monotonic() - self._sent_at >= self._settings.stream_keep_alive:
-            await self._send(KEEP_ALIVE)
+            await self._send(self._between.keep_alive)
 
     async def _send_all(self, batch: list[Shown]) -> None:
         """Sends events, the small ones together: no more of them is made into text than fits into a piece."""
@@ -101,10 +121,13 @@ class EventStream:
         if not self._has_begun:
             self._has_begun = True
             await self._call.start(200, [*HEADERS, *self._headers])
-            body = b'retry: %d\n\n' % int(self._settings.stream_retry * 1000) + body
+            body = self._between.retry % int(self._settings.stream_retry * 1000) + body
         for start in range(0, len(body), MOST_BYTES):
             await self._call.part(body[start : start + MOST_BYTES])
         self._sent_at = self._clock.monotonic()
+
+    def _error_event(self, error: A2AError) -> bytes:
+        return b'event: error\ndata: ' + self._error_data(error) + b'\n\n'
 
     def _frame(self, item: Shown) -> bytes:
         place = b'' if item.seq is None else b'id: %d\n' % item.seq

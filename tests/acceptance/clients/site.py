@@ -41,10 +41,10 @@ class Site:
 
 
 @asynccontextmanager
-async def serving(layout: Layout, folder: Path) -> AsyncIterator[Site]:
+async def serving(layout: Layout, folder: Path, *options: str) -> AsyncIterator[Site]:
     """Runs a server with its database in a folder; it is asked to stop, as its operator would, and has to stop well."""
     database = f'sqlite+aiosqlite:///{folder / "clients.db"}'
-    command = [sys.executable, str(PROGRAM), database, layout.rpc_path, layout.rest_prefix]
+    command = [sys.executable, str(PROGRAM), database, layout.rpc_path, layout.rest_prefix, *options]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None

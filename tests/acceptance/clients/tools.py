@@ -73,9 +73,9 @@ def find_node() -> Node:
     return next(usable, None) or missing(f"no Node.js from {OLDEST_NODE} on: pip install '.[test]' brings one")
 
 
-def install_packages(node: Node, cache: Path) -> Path:
+def install_packages(node: Node, cache: Path, sources: Path = JAVASCRIPT) -> Path:
     """Returns a folder with the script beside the packages that it needs, made if there is none for this manifest."""
-    manifest = (JAVASCRIPT / MANIFEST).read_bytes()
+    manifest = (sources / MANIFEST).read_bytes()
     home = cache / hashlib.sha256(manifest).hexdigest()[:16]
     if not home.exists():
         # Made elsewhere first: what was interrupted is not taken for done, and two runs do not disturb each other.
@@ -87,7 +87,7 @@ def install_packages(node: Node, cache: Path) -> Path:
                 making.rename(home)
         finally:
             shutil.rmtree(making, ignore_errors=True)
-    for script in JAVASCRIPT.glob('*.mjs'):
+    for script in sources.glob('*.mjs'):
         shutil.copy(script, home)
     return home
 

@@ -1,6 +1,6 @@
 """A server for clients of all kinds, on three bindings and on free ports.
 
-    clients_agent.py DATABASE-URL RPC-PATH REST-PREFIX
+    clients_agent.py DATABASE-URL RPC-PATH REST-PREFIX [--with-0.3]
 
 Prints one line when clients can connect: its URL. The first part of a message tells the agent what to do, as a list of
 steps that are separated by blanks; a second part is what some of the steps work with. So a client needs nothing but the
@@ -105,7 +105,7 @@ def new_card(name: str) -> AgentCard:
 
 
 if __name__ == '__main__':
-    database, rpc_path, rest_prefix = sys.argv[1:]
+    database, rpc_path, rest_prefix, *options = sys.argv[1:]
     serve(
         Agent(on_cancel=[emit(canceled)]),
         new_card('obedient'),
@@ -116,5 +116,6 @@ if __name__ == '__main__':
         rpc_path=rpc_path,
         rest_prefix=rest_prefix,
         extended_agent_card=new_card('obedient to those it knows'),
+        enable_v0_3_compat='--with-0.3' in options,
         on_ready=lambda url: print(url, flush=True),
     )
