@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2 as old_pb2
@@ -36,9 +36,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from a2a_scribe.core.records import EventKind, Shown
-from a2a_scribe.protocol.faults import BusyError, InvalidFieldsError, fault_of
+from a2a_scribe.protocol.faults import FAULTS, BusyError, InvalidFieldsError, fault_of
 from a2a_scribe.protocol.states import KNOWN, name_of
-from a2a_scribe.transport.dialects import CURRENT, OLD
+from a2a_scribe.transport.dialects import CURRENT, LATER, OLD
 from a2a_scribe.transport.old import writing
 from a2a_scribe.transport.old.operations import CALLS, METHODS
 from tests.unit.strategies import tasks
@@ -367,3 +367,9 @@ def test_old_clients_are_told_errors_that_they_know(error: A2AError, code: int) 
     told = OLD.told(error)
     assert (fault_of(told).code, told.message) == (code, error.message)
     assert CURRENT.told(error) is error
+
+
+def test_these_are_all_errors_that_came_later() -> None:
+    """Those that version 0.3 does not know by their code."""
+    known = {kind.model_fields['code'].default for kind in get_args(types.A2AError.model_fields['root'].annotation)}
+    assert {kind for kind, fault in FAULTS.items() if fault.code not in known} == set(LATER)

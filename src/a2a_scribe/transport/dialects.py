@@ -4,9 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from a2a.utils.errors import A2AError, InvalidRequestError
+from a2a.utils.errors import (
+    A2AError,
+    ExtensionSupportRequiredError,
+    InvalidRequestError,
+    VersionNotSupportedError,
+)
 
-from a2a_scribe.protocol.faults import PermissionDeniedError, UnauthenticatedError, fault_of
 from a2a_scribe.protocol.service_parameters import (
     EXTENSIONS,
     OLD_EXTENSIONS,
@@ -16,8 +20,8 @@ from a2a_scribe.protocol.service_parameters import (
 )
 from a2a_scribe.transport.sse import BLOCKS, LINES, Between
 
-OLD_CODES: Final = frozenset({-32700, *range(-32603, -32599), *range(-32007, -32000)})
-"""The codes of errors that version 0.3 knows."""
+LATER: Final = (ExtensionSupportRequiredError, VersionNotSupportedError)
+"""Errors that came after version 0.3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,8 @@ class Dialect:
 
 
 def as_old_error(error: A2AError) -> A2AError:
-    """Returns an error that version 0.3 knows: what came later is about requests that it would not take either.
-
-    Who may not call hears that as HTTP and gRPC say it, in every version.
-    """
-    is_known = fault_of(error).code in OLD_CODES or isinstance(error, UnauthenticatedError | PermissionDeniedError)
-    return error if is_known else InvalidRequestError(error.message, error.data)
+    """Returns an error that version 0.3 knows: what came later is about requests that it would not take either."""
+    return InvalidRequestError(error.message, error.data) if isinstance(error, LATER) else error
 
 
 CURRENT: Final = Dialect(SUPPORTED_VERSION, EXTENSIONS, lambda error: error, BLOCKS, streams_errors=False)

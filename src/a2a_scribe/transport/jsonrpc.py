@@ -174,7 +174,7 @@ class JsonRpcEndpoint:
         except CallerGoneError:
             raise
         except Exception as error:
-            if not wire.dialect.streams_errors:
+            if not wire.dialect.streams_errors or type(error) in EDGE_STATUSES:
                 raise
             told = as_a2a_error(error)
             self._audit.refused(visit, told)
