@@ -9,7 +9,7 @@ from tests.conformance.receiver import receiving
 from tests.conformance.section_08_delivery import SCRIPT, at_webhooks
 from tests.conformance.section_08_push_configs import CREATE, URL, configs_of, create
 from tests.conformance.site import KINDS, Site
-from tests.conformance.table import Later, Section
+from tests.conformance.table import Section
 from tests.conformance.wire import JSONRPC, Wire
 
 SECTION = Section(8, 'Push configs: targets and secrets')
@@ -86,7 +86,7 @@ async def validator_of_the_operator_is_asked(wire: Wire, site: Site) -> None:
         assert (await create(wire.at(service), task['id'], url='https://allowed.test/x'))['id']
 
 
-@GUARD.check(on=JSONRPC, later=Later.WEBHOOKS)
+@GUARD.check(on=JSONRPC)
 async def redirect_is_not_followed(wire: Wire, site: Site) -> None:
     own = await at_webhooks(wire, site)
     async with receiving() as inside, receiving() as receiver:

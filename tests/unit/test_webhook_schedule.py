@@ -19,7 +19,7 @@ SCHEDULE = Schedule(first_pause=1, longest_pause=100, give_up_after=1_000, give_
         ((500, 501, 502, 503, 504, 599), Verdict.AGAIN),
         ((401, 403, 408, 409, 423, 425, 429), Verdict.AGAIN),
         ((404, 410), Verdict.SUSPENDED),
-        ((300, 301, 302, 303, 307, 308), Verdict.SUSPENDED),
+        ((300, 301, 302, 303, 307, 308), Verdict.AGAIN),
         ((400, 405, 413, 415, 422, 451), Verdict.SUSPENDED),
         ((100, 199), Verdict.SUSPENDED),
     ],

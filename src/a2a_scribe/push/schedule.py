@@ -6,8 +6,9 @@ What an answer means (A2A 1.0, sections 4.3.3 and 13.2):
 | --- | --- |
 | 2xx | delivered |
 | 401, 403, 408, 409, 423, 425, 429, 5xx; no answer | tried again: it may pass, credentials that are being changed too |
+| 3xx | tried again at the same place, never followed: what is moved for a while comes back |
 | 404, 410 | the receiver is gone: suspended |
-| any other, redirects among them | the receiver does not take it, and would not take it later: suspended |
+| any other | the receiver does not take it, and would not take it later: suspended |
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ def verdict_of(status: int) -> Verdict:
     """Returns what an HTTP status means."""
     if 200 <= status < 300:
         return Verdict.DELIVERED
-    if status >= 500 or status in PASSING:
+    if 300 <= status < 400 or status >= 500 or status in PASSING:
         return Verdict.AGAIN
     return Verdict.SUSPENDED
 
