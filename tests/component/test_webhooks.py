@@ -241,7 +241,7 @@ async def test_a_pause_that_a_receiver_asks_for_is_kept() -> None:
     assert hooks.states() == [SAID[0], *SAID]
 
 
-@pytest.mark.parametrize('answer', [404, 410, 308, 400, DeliveryFailedError('not allowed', is_final=True)], ids=str)
+@pytest.mark.parametrize('answer', [404, 410, 400, 422, DeliveryFailedError('not allowed', is_final=True)], ids=str)
 async def test_an_answer_that_is_final_suspends_the_config(answer: Any) -> None:
     hooks = Receivers(answer)
     async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:

@@ -22,7 +22,8 @@ from a2a_scribe.core.records import (
 )
 from a2a_scribe.core.statuses import TurnFacts, change_status, recovery_metadata
 from a2a_scribe.engine.crashes import policy_for
-from a2a_scribe.engine.session import STOPPED_TEXT, Session
+from a2a_scribe.engine.session import Session
+from a2a_scribe.engine.stops import STOPPED_TEXT
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
@@ -175,7 +176,7 @@ class _Settling:
         writer = Writer(row.task_id, self._caller, session.tools, self._stored, result.row)
         if self._start is not None and row.seq < result.row.seq:
             started = starting_record(row.task_id, result.row.seq, self._start, session.parts.clock.now())
-            session.start_follow_up(writer, started, None)
+            session.starts.follow_up(writer, started, None)
         else:
             session.registry.add(writer)
             session.parts.on_turn(row.task_id, row.seq)
