@@ -14,6 +14,7 @@ from a2a.types.a2a_pb2 import (
 )
 
 from a2a_scribe import DefaultRequestHandler, Settings
+from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, KeepDeliveries
 from a2a_scribe.journal.memory import MemoryJournal
@@ -21,6 +22,7 @@ from a2a_scribe.journal.port import Group, Receipt
 from a2a_scribe.protocol.states import COMPLETED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import Task, TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing
+from a2a_scribe.push.probing import probe
 from a2a_scribe.push.webhooks import Webhooks
 from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
 from a2a_scribe.testing.journals import TroubledJournal
@@ -299,6 +301,38 @@ async def test_what_was_delivered_can_be_replayed() -> None:
         assert await site.journal.set_delivery((await only(site)).key, 'active', 0)
         await site.advance(1)
         assert hooks.states() == ['SUBMITTED', 'INPUT_REQUIRED'] * 2
+
+
+async def test_a_receiver_can_be_tried_out_of_turn() -> None:
+    hooks = Receivers()
+    async with running(ScriptedAgent([emit(task()), *PARK]), webhooks=hooks.options) as site:
+        parked = await site.send(configuration=with_hook(token='t'))
+        await until(lambda: len(hooks.calls) == 2)
+        await settle()
+        before = await only(site)
+        hooks.replies = [418]
+        assert await probe(site.journal, before.key, hooks.options, hooks, site.clock) == Answer(418)
+        assert await only(site) == before
+        assert await probe(site.journal, DeliveryKey(parked.id, 'x'), hooks.options, hooks, site.clock) is None
+    sent = hooks.calls[-1]
+    assert (list(event_of(sent)), sent.headers['X-A2A-Delivery-Attempt']) == (['task'], '0')
+    assert sent.headers['X-A2A-Notification-Token'] == 't'
+
+
+async def test_what_cannot_be_read_is_not_looked_for_without_a_pause() -> None:
+    class Blind(TroubledJournal):
+        async def read_records(self, task_id: str, after: int, limit: int, max_bytes: int) -> list[Record]:
+            return []
+
+    hooks, journal = Receivers(), Blind(MemoryJournal())
+    async with running(ScriptedAgent([emit(task()), *PARK]), webhooks=hooks.options, journal=journal) as site:
+        parked = await site.send()
+        await create(site, parked.id)
+        await site.journal.set_delivery((await only(site)).key, 'active', 0)
+        groups = len(journal.attempts)
+        for _ in range(5):
+            await site.advance(1)
+        assert len(journal.attempts) - groups <= 20
 
 
 async def test_a_fault_of_a_poster_is_a_failure_like_others() -> None:

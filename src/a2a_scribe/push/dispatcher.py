@@ -245,7 +245,7 @@ class Dispatcher:
             pump.stored = outcome.position
             if outcome.releases:
                 self._drop(outcome.key)
-                if outcome.state == 'active' and not self._closing:
+                if pump.has_moved and outcome.state == 'active' and not self._closing:
                     self._looks[outcome.key.task_id] = None
         held_up, self._held_up = self._held_up, {}
         for pump in held_up:
