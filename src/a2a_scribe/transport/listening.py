@@ -18,6 +18,9 @@ from starlette.types import ASGIApp
 from a2a_scribe.errors import SettingsError
 
 BACKLOG = 2048
+IDLE = 75
+"""Seconds for which a connection without requests is kept: longer than clients and proxies keep theirs. One that the
+server closes first takes the request along that a client is just sending."""
 Stop = Callable[[], Awaitable[None]]
 EVERY_ADDRESS = ('', '0.0.0.0', '::')
 
@@ -65,7 +68,13 @@ async def serve_http(
         on_stop: Called when no more connections are taken; brings the requests that wait for something to an answer.
     """
     config = uvicorn.Config(
-        app, lifespan='off', ws='none', log_config=None, access_log=False, timeout_graceful_shutdown=patience
+        app,
+        lifespan='off',
+        ws='none',
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=IDLE,
+        timeout_graceful_shutdown=patience,
     )
     await _Server(config, on_ready, on_stop).serve(sockets=[listener])
 
