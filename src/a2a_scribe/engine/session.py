@@ -119,6 +119,8 @@ class Session:
         )
         self.accepting = True
         self.died: BaseException | None = None
+        self.told_of: set[str] = set()
+        """Tasks of dead nodes that cannot be taken over, tried in every round and logged in the first."""
         self.waiting = WaitingMessages()
         self.commits.watch(self)
         self.lookout = Lookout(

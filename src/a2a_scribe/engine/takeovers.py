@@ -87,7 +87,9 @@ async def _take_over(session: Session, row: TaskRow, is_asked: bool) -> None:
     except JournalUnavailableError:
         raise
     except Exception:  # one task that cannot be read must not keep the server from all others
-        logger.exception('Task %s of a dead node cannot be taken over', row.task_id)
+        if row.task_id not in session.told_of:
+            logger.exception('Task %s of a dead node cannot be taken over', row.task_id)
+        session.told_of.add(row.task_id)
 
 
 async def _claim(session: Session, row: TaskRow, is_asked: bool) -> None:
