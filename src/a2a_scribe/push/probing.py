@@ -25,7 +25,7 @@ async def probe(journal: Journal, key: DeliveryKey, webhooks: Webhooks, poster: 
     if delivery is None or stored is None:
         return None
     event = whole(stored.projection.to_task(), stored.row.seq)
-    config = webhooks.open_config(delivery.config)
+    config = webhooks.opened(delivery.config)
     sent = outgoing(config, event, body_of(event), attempt=TEST_ATTEMPT, sent_at=clock.now(), trace='')
     if webhooks.signer is not None:
         sent = replace(sent, headers={**sent.headers, **webhooks.signer.sign(sent)})
