@@ -510,6 +510,28 @@ async def test_a_task_that_is_deleted_takes_its_configs_along() -> None:
         assert site.handler.delivery_counters.held == 0
 
 
+@pytest.mark.parametrize('has_sender', [False, True])
+async def test_an_old_task_is_kept_for_those_who_have_not_heard_of_it(has_sender: bool) -> None:
+    class Sender(PushNotificationSender):
+        async def send_notification(self, task_id: str, event: Any) -> None:
+            """Somebody else's business."""
+
+    hooks = Receivers(Answer(503, retry_after=60))
+    given: dict[str, Any] = {'push_sender': Sender()} if has_sender else {}
+    settings = Settings(retain_completed=1, retention_interval=1)
+    async with running(
+        ScriptedAgent(SCRIPT), webhooks=hooks.options, settings=settings, checked=False, **given
+    ) as site:
+        done = await site.send(configuration=with_hook())
+        await site.left_memory()
+        await site.advance(10)
+        assert (site.memory.row(done.id) is None) is has_sender
+        await site.advance(60)
+        await site.advance(10)
+        assert site.memory.row(done.id) is None
+    assert hooks.states() == ([] if has_sender else [SAID[0], *SAID])
+
+
 # -- processes come and go
 
 

@@ -89,7 +89,15 @@ class Session:
         self.loop = asyncio.get_running_loop()
         self.hub = Hub(parts.clock)
         self.registry = Registry(parts.signals)
-        self.commits = CommitLoop(parts.journal, self._new_node, self.hub, parts.clock, parts.settings, parts.signals)
+        self.commits = CommitLoop(
+            parts.journal,
+            self._new_node,
+            self.hub,
+            parts.clock,
+            parts.settings,
+            parts.signals,
+            delivers=parts.deliver is not None,
+        )
         self.reading = Reading(parts.journal, self.registry, self.hub, parts.settings.poll_interval)
         self.background = Background()
         timekeeper = Timekeeper(parts.clock, parts.settings, parts.agent.deadlines, self.background)
@@ -132,8 +140,7 @@ class Session:
             parts.settings,
             partial(duties.take_over, self),
         )
-        delivers = parts.deliver is not None
-        self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name, delivers=delivers)
+        self.retention = Retention(parts.journal, parts.settings, parts.clock, parts.agent_name)
         self.delivery = self._start_delivery()
         self.starts = TurnStarts(
             parts, self.registry, self.runner, self.tools, self.hub, self.retention.note_key, self.task_of
