@@ -98,10 +98,11 @@ async def test_a_crowd_is_served_or_refused_and_holds_nobody_up(
                 f'\n{binding}: {found} in {took:.1f} s; p99 of another owner {p99(other) * 1000:.0f} ms, '
                 f'without the crowd {p99(alone) * 1000:.0f} ms; memory grew by {growth / 1e6:.1f} MB'
             )
-        assert set(found) == {SERVED, REFUSED}
+        assert set(found) <= {SERVED, REFUSED}
         assert found[SERVED] >= RUNNING
         assert {outcome.answer for outcome in (*alone, *other)} == {SERVED}
         assert await tasks_of(server, 'crowd', http) == found[SERVED], 'nothing is left of what was refused'
         if IS_FULL:
+            assert found[REFUSED] > CROWD / 2
             assert p99(other) <= 2 * p99(alone) + 0.05
             assert growth < MEMORY * CROWD

@@ -235,6 +235,33 @@ async def test_deletion_between_attempts_ends_them(sqlite_url: str) -> None:
         assert len(hooks.calls) == calls
 
 
+async def test_deletion_by_another_process_abandons_the_attempt_under_way(url: str) -> None:
+    async def never(_: str) -> int:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            abandoned.set()
+        return 200
+
+    abandoned = asyncio.Event()
+    seldom = {**LEASE, 'poll_interval': 60}
+    async with (
+        asyncio.timeout(TOO_LONG),
+        receiving() as hooks,
+        running(url, **seldom) as (_, client),
+        running(url, **seldom) as (_, other),
+    ):
+        hooks.answer = never
+        task_id = await say(client, f'{hooks.url}/hook')
+        await hooks.until(lambda: bool(hooks.connections))
+        (config,) = (await other.list_task_push_notification_configs(_of(task_id))).configs
+        await other.delete_task_push_notification_config(
+            DeleteTaskPushNotificationConfigRequest(task_id=task_id, id=config.id)
+        )
+        async with asyncio.timeout(30):
+            await abandoned.wait()
+
+
 def _of(task_id: str) -> ListTaskPushNotificationConfigsRequest:
     return ListTaskPushNotificationConfigsRequest(task_id=task_id)
 

@@ -31,6 +31,7 @@ from tests.component.kit import (
     text_of,
     until,
 )
+from tests.component.receivers import Receivers
 from tests.component.test_same_moment import MessageIdAsTaskId
 
 pytestmark = pytest.mark.anyio
@@ -573,8 +574,9 @@ async def test_a_config_of_a_message_that_is_sent_again_is_kept_once() -> None:
     agent = ScriptedAgent([emit(status(COMPLETED))])
     config = TaskPushNotificationConfig(id='c', url='https://hook.test')
     configuration = SendMessageConfiguration(task_push_notification_config=config)
-    theirs = InMemoryPushNotificationConfigStore()
-    async with running(agent) as site:
+    theirs, away = InMemoryPushNotificationConfigStore(), Receivers()
+    away.answer = lambda _: 503
+    async with running(agent, webhooks=away.options) as site:
         first = await site.send(key='k', configuration=configuration)
         assert (await site.send(key='k', configuration=configuration)).id == first.id
         assert [each.id for each in await site.memory.read_configs(first.id)] == ['c']

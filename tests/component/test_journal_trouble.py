@@ -12,7 +12,7 @@ from a2a.utils.errors import InternalError
 
 from a2a_scribe import Settings
 from a2a_scribe.core.projection import Projection
-from a2a_scribe.engine import session
+from a2a_scribe.engine import starts
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.port import Group
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
@@ -435,7 +435,7 @@ async def test_a_next_turn_that_cannot_start_fails_its_task_and_no_other(monkeyp
         begun, other = await site.begin_task(), site.begin()
         queued = site.begin('more', task_id=begun.id)
         await settle()
-        monkeypatch.setattr(session, 'begin_turn', fails)
+        monkeypatch.setattr(starts, 'begin_turn', fails)
         agent.open('gate')
         assert (await queued).status.state == FAILED
         assert (await other).status.state == INPUT_REQUIRED
@@ -456,7 +456,7 @@ async def test_a_task_that_was_claimed_for_a_turn_that_cannot_start_is_given_bac
         parked = await site.send()
         await site.left_memory()
         with monkeypatch.context() as patch:
-            patch.setattr(session, 'begin_turn', fails)
+            patch.setattr(starts, 'begin_turn', fails)
             with pytest.raises(InternalError):
                 await site.send('lost', task_id=parked.id)
         await site.left_memory()

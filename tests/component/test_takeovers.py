@@ -317,7 +317,9 @@ async def test_a_task_that_cannot_be_read_does_not_keep_others_from_being_taken_
 
 
 @pytest.mark.parametrize('error', [ValueError('poisoned'), JournalUnavailableError('it takes too long')], ids=repr)
-async def test_many_tasks_that_cannot_be_read_hide_no_others(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+async def test_many_tasks_that_cannot_be_read_hide_no_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
     monkeypatch.setattr(lookout, 'PORTION', 3)
     async with two_nodes(stuck_agent(), stuck_agent()) as (dead, heir):
         begun = sorted([(await dead.begin_task()).id for _ in range(10)])
@@ -334,6 +336,8 @@ async def test_many_tasks_that_cannot_be_read_hide_no_others(monkeypatch: pytest
             await live(heir, 12)
             for task_id in sound:
                 assert (await heir.get(task_id)).status.state == FAILED
+        told = [record for record in caplog.records if 'cannot be taken over' in record.message]
+        assert len(told) == (16 if isinstance(error, ValueError) else 0), 'each node tells of each once'
         await live(heir, 12)
         assert {(await heir.get(task_id)).status.state for task_id in begun} == {FAILED}
 

@@ -13,11 +13,16 @@ from a2a.types.a2a_pb2 import (
     SendMessageConfiguration,
 )
 
-from a2a_scribe import DefaultRequestHandler, Settings, SettingsError
-from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery
+from a2a_scribe import DefaultRequestHandler, Settings
+from a2a_scribe.core.records import Record
+from a2a_scribe.errors import JournalUnavailableError, SettingsError
+from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, KeepDeliveries
+from a2a_scribe.journal.memory import MemoryJournal
+from a2a_scribe.journal.port import Group, Receipt
 from a2a_scribe.protocol.states import COMPLETED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import Task, TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing
+from a2a_scribe.push.probing import probe
 from a2a_scribe.push.webhooks import Webhooks
 from a2a_scribe.testing.agents import ScriptedAgent, artifact, emit, status, task, wait
 from a2a_scribe.testing.journals import TroubledJournal
@@ -241,7 +246,7 @@ async def test_a_pause_that_a_receiver_asks_for_is_kept() -> None:
     assert hooks.states() == [SAID[0], *SAID]
 
 
-@pytest.mark.parametrize('answer', [404, 410, 308, 400, DeliveryFailedError('not allowed', is_final=True)], ids=str)
+@pytest.mark.parametrize('answer', [404, 410, 400, 422, DeliveryFailedError('not allowed', is_final=True)], ids=str)
 async def test_an_answer_that_is_final_suspends_the_config(answer: Any) -> None:
     hooks = Receivers(answer)
     async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:
@@ -296,6 +301,38 @@ async def test_what_was_delivered_can_be_replayed() -> None:
         assert await site.journal.set_delivery((await only(site)).key, 'active', 0)
         await site.advance(1)
         assert hooks.states() == ['SUBMITTED', 'INPUT_REQUIRED'] * 2
+
+
+async def test_a_receiver_can_be_tried_out_of_turn() -> None:
+    hooks = Receivers()
+    async with running(ScriptedAgent([emit(task()), *PARK]), webhooks=hooks.options) as site:
+        parked = await site.send(configuration=with_hook(token='t'))
+        await until(lambda: len(hooks.calls) == 2)
+        await settle()
+        before = await only(site)
+        hooks.replies = [418]
+        assert await probe(site.journal, before.key, hooks.options, hooks, site.clock) == Answer(418)
+        assert await only(site) == before
+        assert await probe(site.journal, DeliveryKey(parked.id, 'x'), hooks.options, hooks, site.clock) is None
+    sent = hooks.calls[-1]
+    assert (list(event_of(sent)), sent.headers['X-A2A-Delivery-Attempt']) == (['task'], '0')
+    assert sent.headers['X-A2A-Notification-Token'] == 't'
+
+
+async def test_what_cannot_be_read_is_not_looked_for_without_a_pause() -> None:
+    class Blind(TroubledJournal):
+        async def read_records(self, task_id: str, after: int, limit: int, max_bytes: int) -> list[Record]:
+            return []
+
+    hooks, journal = Receivers(), Blind(MemoryJournal())
+    async with running(ScriptedAgent([emit(task()), *PARK]), webhooks=hooks.options, journal=journal) as site:
+        parked = await site.send()
+        await create(site, parked.id)
+        await site.journal.set_delivery((await only(site)).key, 'active', 0)
+        groups = len(journal.attempts)
+        for _ in range(5):
+            await site.advance(1)
+        assert len(journal.attempts) - groups <= 20
 
 
 async def test_a_fault_of_a_poster_is_a_failure_like_others() -> None:
@@ -499,6 +536,28 @@ async def test_a_task_that_is_deleted_takes_its_configs_along() -> None:
         assert site.handler.delivery_counters.held == 0
 
 
+@pytest.mark.parametrize('has_sender', [False, True])
+async def test_an_old_task_is_kept_for_those_who_have_not_heard_of_it(has_sender: bool) -> None:
+    class Sender(PushNotificationSender):
+        async def send_notification(self, task_id: str, event: Any) -> None:
+            """Somebody else's business."""
+
+    hooks = Receivers(Answer(503, retry_after=60))
+    given: dict[str, Any] = {'push_sender': Sender()} if has_sender else {}
+    settings = Settings(retain_completed=1, retention_interval=1)
+    async with running(
+        ScriptedAgent(SCRIPT), webhooks=hooks.options, settings=settings, checked=False, **given
+    ) as site:
+        done = await site.send(configuration=with_hook())
+        await site.left_memory()
+        await site.advance(10)
+        assert (site.memory.row(done.id) is None) is has_sender
+        await site.advance(60)
+        await site.advance(10)
+        assert site.memory.row(done.id) is None
+    assert hooks.states() == ([] if has_sender else [SAID[0], *SAID])
+
+
 # -- processes come and go
 
 
@@ -611,7 +670,8 @@ async def test_who_brings_a_sender_of_their_own_has_it_called_instead() -> None:
 # -- a journal in trouble
 
 
-async def test_outcomes_that_cannot_be_written_are_written_later() -> None:
+@pytest.mark.parametrize('seconds', [5, 45], ids=['short', 'longer than it is tried'])
+async def test_outcomes_that_cannot_be_written_are_written_later(seconds: int) -> None:
     hooks = Receivers()
     async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:
         hooks.shut()
@@ -621,7 +681,8 @@ async def test_outcomes_that_cannot_be_written_are_written_later() -> None:
         site.journal.fail()
         hooks.open()
         await until(lambda: len(hooks.calls) == 5)
-        await site.advance(5)
+        for _ in range(seconds):
+            await site.advance(1)
         site.journal.heal()
         for _ in range(10):
             await site.advance(1)
@@ -639,6 +700,66 @@ async def test_a_lost_answer_doubles_and_loses_nothing() -> None:
         await blocking
         await until_removed(site)
     assert hooks.states() == SAID
+
+
+async def test_a_config_that_was_taken_without_our_hearing_of_it_is_delivered() -> None:
+    class Forgetful(TroubledJournal):
+        is_armed = True
+
+        async def commit(self, group: Group) -> Receipt:
+            receipt = await super().commit(group)
+            if self.is_armed and any(isinstance(write, KeepDeliveries) and write.claims for write in group.writes):
+                self.is_armed, self.is_away = False, True
+                raise JournalUnavailableError('the answer got lost')
+            return receipt
+
+    hooks, journal = Receivers(), Forgetful(MemoryJournal())
+    async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options, journal=journal) as site:
+        begun = site.begin(configuration=with_hook())
+        await until(lambda: journal.is_away)
+        for _ in range(45):
+            await site.advance(1)
+        assert hooks.calls == []
+        site.journal.heal()
+        for _ in range(10):
+            await site.advance(1)
+        await asyncio.wait([begun])
+        await until(lambda: hooks.calls)
+        assert hooks.states()[:1] == ['SUBMITTED']
+
+
+async def test_what_an_operator_has_suspended_is_let_go_at_the_next_write() -> None:
+    hooks = Receivers(503)
+    hooks.shut()
+    async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:
+        await site.send(configuration=with_hook())
+        await until(lambda: hooks.running)
+        await site.left_memory()
+        assert await site.journal.set_delivery((await only(site)).key, 'suspended')
+        hooks.open()
+        await settle()
+        assert site.handler.delivery_counters.held == 0
+        await site.advance(100)
+        found = await only(site)
+        assert (found.state, found.position, len(hooks.calls)) == ('suspended', 0, 1)
+
+
+async def test_a_process_that_stood_still_calls_nobody_before_it_has_written() -> None:
+    hooks = Receivers()
+    hooks.shut()
+    async with running(ScriptedAgent(SCRIPT), webhooks=hooks.options) as site:
+        await site.send(configuration=with_hook())
+        await until(lambda: hooks.running)
+        await site.left_memory()
+        await settle()
+        site.journal.hold()
+        site.clock.skip(10)
+        hooks.open()
+        await settle()
+        assert len(hooks.calls) == 1
+        site.journal.let_go()
+        await until(lambda: hooks.states() == SAID)
+        await until_removed(site)
 
 
 async def test_a_journal_that_is_away_for_long_loses_no_event() -> None:

@@ -94,6 +94,12 @@ class Database(MemoryJournal):
         """Returns the rows of all tasks."""
         return list(self._rows.values())
 
+    async def register(self, node: NodeRow) -> None:
+        """Makes a node known; one that was forgotten meanwhile had written nothing, and begins anew."""
+        if not self.knows(node.node_id):
+            self.dead.discard(node.node_id)
+        await super().register(node)
+
     def fence(self, node_id: NodeId) -> None:
         """Fences a node."""
         self.dead.add(node_id)

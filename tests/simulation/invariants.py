@@ -448,7 +448,7 @@ def left_in_memory(process: Process) -> list[str]:
     left = [f'{live.writer.task_id} in its registry' for live in session.registry]
     if not session.commits.is_idle and not _only_signs_of_life(session.commits):
         left.append('something to write')
-    left += [f'a message for {task_id}' for task_id in session._waiting]  # noqa: SLF001 - nobody else sees these
+    left += [f'a message for {task_id}' for task_id in session.waiting]
     recovery = session.recovery
     left += [f'{task_id} to recover' for task_id in (*recovery._lost, *recovery._closing)]  # noqa: SLF001
     left += [f'the errand {task.get_name()}' for task in session.background.errands]

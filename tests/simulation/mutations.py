@@ -31,6 +31,7 @@ from a2a_scribe.engine.observers import TurnObserver
 from a2a_scribe.engine.recovery import Recovery
 from a2a_scribe.engine.registry import LiveTask, Registry
 from a2a_scribe.engine.session import Session
+from a2a_scribe.engine.stops import TurnStops
 from a2a_scribe.engine.tail import Tail
 from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.turns import TurnRunner
@@ -528,14 +529,14 @@ def _() -> Iterator[None]:
 
 @mutation('a server that stops cancels turns without revoking their queues')
 def _() -> Iterator[None]:
-    def stop_turn(self: Session, live: LiveTask) -> Any:
+    def stop(self: TurnStops, live: LiveTask) -> Any:
         turn = live.turn
         if turn is None or turn.ended or turn.task is None or turn.task.done():
             return old(self, live)
         turn.task.cancel()
         return turn.task
 
-    with replaced(Session, 'stop_turn', stop_turn) as old:
+    with replaced(TurnStops, 'stop', stop) as old:
         yield
 
 

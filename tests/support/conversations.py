@@ -169,6 +169,11 @@ class Conversation:
         self._task = Task()
         self._emitted = 0
 
+    @property
+    def task_id(self) -> str:
+        """The task's, empty before the first answer."""
+        return self._task.id
+
     async def finish(self) -> Story:
         """Returns the story of an ended task, and checks what can be checked without another one."""
         task = await self.get()

@@ -95,6 +95,7 @@ class _Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._hooks.connections.add(transport)
+        self._hooks.came.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._hooks.connections.discard(self._transport)

@@ -104,8 +104,12 @@ async def converse(
     async def have(number: int) -> Story:
         async with room:
             conversation = Conversation(number, servers, directory, measures)
-            await PLOTS[number % len(PLOTS)](conversation)
-            return await conversation.finish()
+            try:
+                await PLOTS[number % len(PLOTS)](conversation)
+                return await conversation.finish()
+            except Exception as error:
+                error.add_note(f'conversation {number}, task {conversation.task_id}')
+                raise
 
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(have(number)) for number in numbers]

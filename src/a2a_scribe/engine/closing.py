@@ -25,7 +25,7 @@ async def close(session: Session) -> None:
     session.hub.close_idle()
     await _drain(session)
     for _ in range(ROUNDS):
-        stopped = [task for live in session.registry if (task := session.stop_turn(live)) is not None]
+        stopped = [task for live in session.registry if (task := session.stops.stop(live)) is not None]
         await _until_done(session, stopped, grace)
         await _until_idle(session)
     if session.delivery is not None:
@@ -58,7 +58,7 @@ def _send_away(session: Session) -> None:
     """Tells those who wait for room, and have been promised nothing, to try elsewhere."""
     for live in session.registry:
         if live.turn is not None:
-            session.withdraw(live.turn)
+            session.stops.withdraw(live.turn)
 
 
 async def _drain(session: Session) -> None:

@@ -88,8 +88,14 @@ class CommitLoop:
         clock: Clock,
         settings: Settings,
         signals: Signals,
+        *,
+        delivers: bool = False,
     ) -> None:
-        """Makes a loop that does not run yet; `watch` must be called before it does."""
+        """Makes a loop that does not run yet; `watch` must be called before it does.
+
+        `delivers` says whether the push configs that it writes are delivered from the journal.
+        """
+        self._delivers = delivers
         self._journal = journal
         self._new_node = new_node
         self._node = new_node()
@@ -229,7 +235,7 @@ class CommitLoop:
     def _collect(self) -> _Batch:
         dirty, self._dirty = self._dirty, {}
         requests, self._requests = self._requests, []
-        group = Group(self._node.row.node_id, self._node.next_number(), self._clock.now())
+        group = Group(self._node.row.node_id, self._node.next_number(), self._clock.now(), delivers=self._delivers)
         writers = []
         for writer in dirty:
             append = self._take(writer, group.node)
@@ -387,7 +393,7 @@ class CommitLoop:
         self, batch: _Batch, appends: list[Append] | None = None, writes: list[Write] | None = None
     ) -> Group:
         number = self._node.next_number()
-        return Group(batch.group.node, number, batch.group.now, appends or [], writes or [])
+        return Group(batch.group.node, number, batch.group.now, appends or [], writes or [], self._delivers)
 
     def _lose(self, batch: _Batch, error: EnvironmentFault, *, refused: bool, ours: bool = True) -> None:
         for request in batch.requests:

@@ -20,7 +20,8 @@ from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.deliveries import Deliver
 from a2a_scribe.engine.observers import TaskObserver, TurnObserver
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder, Order
-from a2a_scribe.engine.session import Duties, Parts, Session
+from a2a_scribe.engine.parts import Parts
+from a2a_scribe.engine.session import Duties, Session
 from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError, OperatorError
 from a2a_scribe.ids import IdSource, UuidSource
 from a2a_scribe.journal.port import Caller, DropConfig, Journal, PutConfig, StoredTask, TaskPage
@@ -157,7 +158,7 @@ class Engine:
         """Says that nobody waits for the answer any more: a turn that waits for room unrecorded is dropped."""
         turn = observer.ticket.turn
         if turn is not None and turn.task is None and self._session is not None:
-            self._session.withdraw(turn)
+            self._session.stops.withdraw(turn)
 
     async def send(self, order: Order) -> TurnObserver:
         """Accepts a message (A2A 1.0, sections 3.1.1 and 3.1.2). Raises as `sends.accept`."""

@@ -6,7 +6,8 @@ died, its heir executes the message again instead of what its policy says.
 
 from a2a_scribe.core.records import RerunAsked, decode_rerun
 from a2a_scribe.engine.cancels import stop_agent
-from a2a_scribe.engine.session import STOPPED_TEXT, Session
+from a2a_scribe.engine.session import Session
+from a2a_scribe.engine.stops import STOPPED_TEXT
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.port import WaitingRerun
@@ -36,6 +37,6 @@ async def _run_again(session: Session, turn: Turn) -> None:
         session.runner.stop(turn, 'interrupted', FAILED, STOPPED_TEXT)
         return
     try:
-        session.start_again(turn, 'operator')
+        session.starts.again(turn, 'operator')
     except JournalUnavailableError:
         return  # the loss has been reported already

@@ -37,14 +37,13 @@ def ages_of(settings: Settings) -> Mapping[TaskState, float]:
 class Retention:
     """The service of one engine."""
 
-    def __init__(self, journal: Journal, settings: Settings, clock: Clock, agent: str, *, delivers: bool) -> None:
-        """Looks after the tasks of one agent; those are kept whose webhooks wait, if it `delivers` any."""
+    def __init__(self, journal: Journal, settings: Settings, clock: Clock, agent: str) -> None:
+        """Looks after the tasks of one agent."""
         self._journal = journal
         self._ages = ages_of(settings)
         self._interval = settings.retention_interval
         self._clock = clock
         self._agent = agent
-        self._delivers = delivers
         self._has_keys = False
         self._has_work = Latch()
         if self._ages:
@@ -68,7 +67,7 @@ class Retention:
     async def _sweep(self) -> None:
         now = self._clock.now()
         for state, age in self._ages.items():
-            ended = Ended(state, now - int(age * 1_000_000), self._agent, self._delivers)
+            ended = Ended(state, now - int(age * 1_000_000), self._agent)
             await self._delete(partial(self._journal.delete_ended, ended))
         if self._has_keys:
             await self._delete(partial(self._journal.delete_expired_keys, now))

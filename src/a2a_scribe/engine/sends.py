@@ -12,7 +12,8 @@ from a2a_scribe.core.records import TurnStarted, encode
 from a2a_scribe.engine import repeats
 from a2a_scribe.engine.observers import Ticket, TurnObserver
 from a2a_scribe.engine.orders import MessageKey, Order
-from a2a_scribe.engine.session import Session, Waiting
+from a2a_scribe.engine.session import Session
+from a2a_scribe.engine.waiting import Waiting
 from a2a_scribe.engine.writer import KeyTakenError, Writer
 from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
@@ -51,14 +52,14 @@ async def accept(session: Session, order: Order) -> TurnObserver:
         return await _find_live(session, order, live.writer)
     if order.key is not None:
         return await _accept_first_with_key(session, order, order.key, ticket)
-    session.start_first(order, ticket)
+    session.starts.first(order, ticket)
     return TurnObserver(session.reading, ticket, order.request.message.task_id, order.caller, 0)
 
 
 async def _accept_first_with_key(session: Session, order: Order, key: MessageKey, ticket: Ticket) -> TurnObserver:
     replaces = None
     for _ in range(ATTEMPTS):
-        writer = session.start_first(order, ticket, repeats.key_of(session, key, ticket.turn_id, replaces))
+        writer = session.starts.first(order, ticket, repeats.key_of(session, key, ticket.turn_id, replaces))
         known = await _until_born(writer)
         if known is None:
             return TurnObserver(session.reading, ticket, writer.task_id, order.caller, 0)
@@ -138,7 +139,7 @@ class _Settling:
         if isinstance(result, Claimed):
             writer = Writer(stored.row.task_id, self._waiting.order.caller, session.tools, stored, result.row)
             started = starting_record(task_id, result.row.seq, self._body, session.parts.clock.now())
-            session.start_follow_up(writer, started, self._waiting)
+            session.starts.follow_up(writer, started, self._waiting)
         elif isinstance(result, Queued):
             session.wait_for_turn(task_id, result, self._waiting)
             live = session.registry.get(task_id)

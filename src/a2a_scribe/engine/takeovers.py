@@ -22,7 +22,8 @@ from a2a_scribe.core.records import (
 )
 from a2a_scribe.core.statuses import TurnFacts, change_status, recovery_metadata
 from a2a_scribe.engine.crashes import policy_for
-from a2a_scribe.engine.session import STOPPED_TEXT, Session
+from a2a_scribe.engine.session import Session
+from a2a_scribe.engine.stops import STOPPED_TEXT
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
@@ -86,7 +87,9 @@ async def _take_over(session: Session, row: TaskRow, is_asked: bool) -> None:
     except JournalUnavailableError:
         raise
     except Exception:  # one task that cannot be read must not keep the server from all others
-        logger.exception('Task %s of a dead node cannot be taken over', row.task_id)
+        if row.task_id not in session.told_of:
+            logger.exception('Task %s of a dead node cannot be taken over', row.task_id)
+        session.told_of.add(row.task_id)
 
 
 async def _claim(session: Session, row: TaskRow, is_asked: bool) -> None:
@@ -175,7 +178,7 @@ class _Settling:
         writer = Writer(row.task_id, self._caller, session.tools, self._stored, result.row)
         if self._start is not None and row.seq < result.row.seq:
             started = starting_record(row.task_id, result.row.seq, self._start, session.parts.clock.now())
-            session.start_follow_up(writer, started, None)
+            session.starts.follow_up(writer, started, None)
         else:
             session.registry.add(writer)
             session.parts.on_turn(row.task_id, row.seq)

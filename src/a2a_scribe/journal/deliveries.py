@@ -10,8 +10,11 @@ from typing import Literal, NamedTuple, Protocol
 
 from a2a_scribe.protocol.types import NodeId, Scope, TaskPushNotificationConfig, TaskState
 
-DeliveryState = Literal['active', 'suspended']
-"""A suspended config is not called until an operator resumes it."""
+DeliveryState = Literal['active', 'suspended', 'elsewhere']
+"""A suspended config is not called until an operator resumes it; one that is delivered elsewhere is only stored."""
+
+SetState = Literal['active', 'suspended']
+"""What an operator can make of a config."""
 
 
 class DeliveryKey(NamedTuple):
@@ -130,7 +133,7 @@ class Deliveries(Protocol):
     async def read_delivery(self, key: DeliveryKey) -> Delivery | None:
         """Returns one config. Raises: JournalUnavailableError."""
 
-    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+    async def set_delivery(self, key: DeliveryKey, state: SetState, position: int | None = None) -> bool:
         """Suspends or resumes a config, from `position` on if it is given; returns whether there is one.
 
         It is taken from whoever holds it, and its failures are forgotten; a reason for which it was suspended stays

@@ -28,7 +28,7 @@ from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import VERSION, Record, TaskReplaced, encode, within
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DeliveryState, DueDeliveries
+from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
 from a2a_scribe.journal.memory import MemoryJournal, records_after
 from a2a_scribe.journal.port import (
     Append,
@@ -362,7 +362,7 @@ class ForeignJournal:
         """Returns one config."""
         return await self._memory.read_delivery(key)
 
-    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+    async def set_delivery(self, key: DeliveryKey, state: SetState, position: int | None = None) -> bool:
         """Suspends or resumes a config."""
         return await self._memory.set_delivery(key, state, position)
 

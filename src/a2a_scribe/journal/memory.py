@@ -25,9 +25,9 @@ from a2a_scribe.journal.deliveries import (
     Delivery,
     DeliveryKey,
     DeliveryQuery,
-    DeliveryState,
     DueDeliveries,
     KeepDeliveries,
+    SetState,
 )
 from a2a_scribe.journal.keys import MemoryKeys
 from a2a_scribe.journal.memory_deliveries import MemoryDeliveries
@@ -228,7 +228,7 @@ class MemoryJournal:
         if append.snapshot is not None:
             self._snapshots[task_id] = (append.row.seq, append.snapshot)
         for config in append.configs:
-            self._deliveries.put(config, append.row.scope, 0)
+            self._deliveries.put(config, append.row.scope, 0, group.config_state)
         if append.row.state in TERMINAL:
             self._inbox.pop(task_id, None)
         if not append.ends_turn:
@@ -266,7 +266,7 @@ class MemoryJournal:
             case TakeOver():
                 return self._take_over(write, group)
             case PutConfig(caller, config, position):
-                self._deliveries.put(config, caller.scope, position)
+                self._deliveries.put(config, caller.scope, position, group.config_state)
             case DropConfig(task_id, config_id):
                 self._deliveries.drop(DeliveryKey(task_id, config_id))
             case KeepDeliveries():
@@ -377,7 +377,7 @@ class MemoryJournal:
         """Returns one config."""
         return self._deliveries.read(key)
 
-    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+    async def set_delivery(self, key: DeliveryKey, state: SetState, position: int | None = None) -> bool:
         """Suspends or resumes a config."""
         return self._deliveries.set(key, state, position)
 
@@ -415,8 +415,7 @@ class MemoryJournal:
     async def delete_ended(self, ended: Ended) -> list[str]:
         """Deletes all of the tasks that ended long ago."""
         found = [row.task_id for row in self._rows.values() if _has_ended(row, ended)]
-        if ended.delivers:
-            found = [task_id for task_id in found if not self._deliveries.wait(task_id)]
+        found = [task_id for task_id in found if not self._deliveries.wait(task_id)]
         for task_id in found:
             self.forget(task_id)
             self.forget_belongings(task_id)

@@ -13,6 +13,7 @@ from a2a_scribe.journal.deliveries import (
     DueDeliveries,
     KeepDeliveries,
     Kept,
+    SetState,
 )
 from a2a_scribe.journal.port import TaskRow
 from a2a_scribe.protocol.states import TERMINAL
@@ -51,7 +52,7 @@ class MemoryDeliveries:
         self._lives = lives
         self._entries: defaultdict[str, dict[str, _Entry]] = defaultdict(dict)
 
-    def put(self, config: TaskPushNotificationConfig, scope: Scope, position: int | None) -> None:
+    def put(self, config: TaskPushNotificationConfig, scope: Scope, position: int | None, state: DeliveryState) -> None:
         """Makes or replaces a config."""
         key = DeliveryKey(config.task_id, config.id)
         known, row = self._find(key), self._row_of(key.task_id)
@@ -59,7 +60,7 @@ class MemoryDeliveries:
             position = known.position
         elif position is None:
             position = 0 if row is None else row.seq
-        self._entries[key.task_id][key.config_id] = _Entry(_copy(config), scope, position)
+        self._entries[key.task_id][key.config_id] = _Entry(_copy(config), scope, position, state=state)
 
     def drop(self, key: DeliveryKey) -> None:
         """Removes a config; harmless when there is none."""
@@ -148,7 +149,7 @@ class MemoryDeliveries:
         row = self._row_of(entry.config.task_id)
         return row is not None and row.state in TERMINAL and row.node is None and row.seq == entry.position
 
-    def set(self, key: DeliveryKey, state: DeliveryState, position: int | None) -> bool:
+    def set(self, key: DeliveryKey, state: SetState, position: int | None) -> bool:
         """Suspends or resumes a config."""
         entry = self._find(key)
         if entry is None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import Record
-from a2a_scribe.journal.deliveries import Deliveries, KeepDeliveries, Kept
+from a2a_scribe.journal.deliveries import Deliveries, DeliveryState, KeepDeliveries, Kept
 from a2a_scribe.protocol.types import (
     ListTasksRequest,
     NodeId,
@@ -227,6 +227,13 @@ class Group:
     now: int
     appends: list[Append] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
+    delivers: bool = True
+    """Whether the push configs that it makes are delivered from the journal, and not by a user's own sender."""
+
+    @property
+    def config_state(self) -> DeliveryState:
+        """The state of a push config that it makes."""
+        return 'active' if self.delivers else 'elsewhere'
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +382,6 @@ class Ended:
     """They ended before this moment, in microseconds since the epoch."""
     agent: str | None = None
     """Whose they are; `None` for those of all agents."""
-    delivers: bool = True
-    """Whether webhooks of theirs are delivered from the journal, so that those who wait for an event keep the task."""
 
 
 Heard = Callable[[Iterable[str] | None], None]

@@ -16,7 +16,7 @@ from a2a_scribe.push.metrics import DeliveryCounters
 from a2a_scribe.push.notifications import body_of, outgoing, whole
 from a2a_scribe.push.pump import Due, Pump
 from a2a_scribe.push.schedule import MICROS, Schedule, Verdict, verdict_of
-from a2a_scribe.push.webhooks import Webhooks, as_stored
+from a2a_scribe.push.webhooks import Webhooks
 
 logger = logging.getLogger(__name__)
 
@@ -83,9 +83,9 @@ class Courier:
     async def _attempt(self, pump: Pump, event: Shown, body: bytes) -> Step:
         clock = self._desk.clock
         try:
-            config = (self._webhooks.open_config or as_stored)(pump.config)
-        except SettingsError as error:
-            return self._wait_for_a_key(pump, error)
+            config = self._webhooks.opened(pump.config)
+        except SettingsError as no_key:
+            return self._wait_for_a_key(pump, no_key)
         attempt, began = pump.attempts + 1, clock.monotonic()
         sent = outgoing(config, event, body, attempt=attempt, sent_at=clock.now(), trace=pump.trace)
         answer, error = await self._post(sent)

@@ -68,6 +68,8 @@ class Dispatcher:
         self._check_at = math.inf
         """When to look what others have done to our configs."""
         self._checked_at = self._poll_at = -math.inf
+        self._is_unclear = False
+        """Configs may have become ours without our hearing of it."""
         self._wanted: Wait | None = None
         self._closing = False
         self._quiet: Wait | None = None
@@ -143,7 +145,7 @@ class Dispatcher:
         if not self._closing:
             if self._claims or self._looks:
                 return
-            until = min(until, self._poll_at, self._check_at if self._pumps else math.inf)
+            until = min(until, self._poll_at, self._check_at if self._may_hold else math.inf)
         seconds = until - self._clock.monotonic()
         if seconds <= 0:
             return
@@ -169,6 +171,7 @@ class Dispatcher:
         try:
             await self._desk.keep(tuple(outcomes.values()), claims, lambda kept: self._settle(outcomes, kept))
         except EnvironmentFault:
+            self._is_unclear = True
             for pump in outcomes:
                 self._note_unwritten(pump, at_once=True)
             raise
@@ -201,14 +204,18 @@ class Dispatcher:
         for key in found:
             self._drop(key)  # whoever could take it would find that nobody holds it
             self._claims[key] = None
-        if self._check_at <= now and self._pumps:
+        if self._check_at <= now and self._may_hold:
             await self._check()
+
+    @property
+    def _may_hold(self) -> bool:
+        return bool(self._pumps) or self._is_unclear
 
     async def _poll(self) -> list[DeliveryKey]:
         """Looks for all that is due and at all that is held, the less often the longer that takes."""
         began = self._clock.monotonic()
         found = await self._desk.due(MOST_CLAIMS, None)
-        if self._pumps:
+        if self._may_hold:
             await self._check()
         now = self._clock.monotonic()
         is_full = len(found) == MOST_CLAIMS and len(self._pumps) < MOST_HELD
@@ -225,6 +232,7 @@ class Dispatcher:
             found = await self._desk.find(key)
             if found is not None:
                 self._take_up(found)
+        self._is_unclear = False
 
     def _settle(self, outcomes: dict[Pump, DeliveryOutcome], kept: Kept) -> None:
         """Notes what has become durable, before anything else is written."""
@@ -237,7 +245,7 @@ class Dispatcher:
             pump.stored = outcome.position
             if outcome.releases:
                 self._drop(outcome.key)
-                if outcome.state == 'active' and not self._closing:
+                if pump.has_moved and outcome.state == 'active' and not self._closing:
                     self._looks[outcome.key.task_id] = None
         held_up, self._held_up = self._held_up, {}
         for pump in held_up:

@@ -49,6 +49,7 @@ class Pump:
 
     __slots__ = (
         'attempts',
+        'begun',
         'buffer',
         'config',
         'errand',
@@ -76,7 +77,7 @@ class Pump:
         self.key: DeliveryKey = delivery.key
         self.config = delivery.config
         self.events = events
-        self.stored = self.position = delivery.position
+        self.begun = self.stored = self.position = delivery.position
         self.attempts = delivery.attempts
         self.next_attempt_at = delivery.next_attempt_at
         self.failing_since = delivery.failing_since
@@ -156,6 +157,11 @@ class Pump:
     def suspend(self) -> None:
         """Notes that the receiver is not called any more."""
         self.state, self.next_attempt_at, self.waiting_since = 'suspended', None, None
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether anything came of holding the config."""
+        return self.position != self.begun
 
     @property
     def is_moved(self) -> bool:

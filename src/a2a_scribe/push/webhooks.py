@@ -18,11 +18,6 @@ EventsOf = Callable[[TaskPushNotificationConfig], WebhookEvents]
 OpenConfig = Callable[[TaskPushNotificationConfig], TaskPushNotificationConfig]
 
 
-def as_stored(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
-    """Returns a config as it is."""
-    return config
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhooks:
     """What a handler delivers webhooks with; what is not given here is as the settings say."""
@@ -37,6 +32,10 @@ class Webhooks:
     """Chooses the events of each config, where it is not to be as the setting `webhook_events` says."""
     chance: Callable[[], float] = field(default=random.random)
     """Where numbers from 0 to 1 come from."""
+
+    def opened(self, config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+        """Returns a config with its secrets readable. Raises: SettingsError."""
+        return config if self.open_config is None else self.open_config(config)
 
     def completed(self, settings: Settings) -> 'Webhooks':
         """Returns them with all that the settings say.

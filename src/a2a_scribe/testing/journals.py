@@ -6,7 +6,7 @@ from pathlib import Path
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DeliveryState, DueDeliveries
+from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
 from a2a_scribe.journal.port import (
     Caller,
     Ended,
@@ -219,7 +219,7 @@ class TroubledJournal:
         self._check(reading=True)
         return await self.inner.read_delivery(key)
 
-    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+    async def set_delivery(self, key: DeliveryKey, state: SetState, position: int | None = None) -> bool:
         """Suspends or resumes a config."""
         self._check()
         return await self.inner.set_delivery(key, state, position)

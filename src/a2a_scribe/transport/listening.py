@@ -20,6 +20,9 @@ from a2a_scribe.errors import SettingsError
 from a2a_scribe.transport.anteroom import Anteroom, protocol_of
 
 BACKLOG = 2048
+IDLE = 75
+"""Seconds for which a connection without requests is kept: longer than clients and proxies keep theirs. One that the
+server closes first takes the request along that a client is just sending."""
 Stop = Callable[[], Awaitable[None]]
 EVERY_ADDRESS = ('', '0.0.0.0', '::')
 
@@ -89,6 +92,7 @@ async def serve_http(
         ws='none',
         log_config=None,
         access_log=False,
+        timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=patience,
     )
     await _Server(config, on_ready, on_stop, on_leave).serve(sockets=[listener])

@@ -61,6 +61,9 @@ async def pass_gate(path: Path) -> None:
         await asyncio.sleep(LOOK)
 
 
+os.environ['A2A_SCRIBE_WEBHOOK_ALLOW'] = '127.0.0.1'  # push configs name a port here at which nobody listens
+
+
 class Ordered(AgentExecutor):
     """Has no will of its own."""
 

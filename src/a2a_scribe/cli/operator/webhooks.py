@@ -7,7 +7,7 @@ The commands write to the database only; the servers of the task's agent notice 
 import base64
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from a2a_scribe.cli.operator.databases import DONE, FOUND, Place, Site, complain, opened
@@ -51,7 +51,9 @@ async def show(place: Place, task_id: str, config_id: str | None, *, as_json: bo
     return DONE if found else no_webhook(task_id, config_id)
 
 
-async def set_state(place: Place, task_id: str, config_id: str | None, state: DeliveryState, *, as_json: bool) -> int:
+async def set_state(
+    place: Place, task_id: str, config_id: str | None, state: Literal['active', 'suspended'], *, as_json: bool
+) -> int:
     """Suspends or resumes webhooks of a task."""
     async with opened(place) as site:
         keys = [each.key for each in await _webhooks_of(site, task_id, config_id)]

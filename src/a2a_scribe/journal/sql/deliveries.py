@@ -29,10 +29,10 @@ from a2a_scribe.journal.deliveries import (
     DeliveryKey,
     DeliveryOutcome,
     DeliveryQuery,
-    DeliveryState,
     DueDeliveries,
     KeepDeliveries,
     Kept,
+    SetState,
 )
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.running import Running
@@ -140,7 +140,7 @@ class DeliveryTable:
         wanted = set(claims)
         return tuple(delivery for delivery in map(_delivery, found) if delivery.key in wanted)
 
-    async def set(self, key: DeliveryKey, state: DeliveryState, position: int | None) -> bool:
+    async def set(self, key: DeliveryKey, state: SetState, position: int | None) -> bool:
         """Suspends or resumes a config."""
         statement = self._statements.resume if state == 'active' else self._statements.suspend
         return await self._running.change(statement, _place(key) | {'new_position': position}) == 1

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.core.records import CANCEL, RERUN, Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
-from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DeliveryState, DueDeliveries
+from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
 from a2a_scribe.journal.port import (
     Caller,
     Ended,
@@ -304,7 +304,7 @@ class SqlJournal:
         """Returns one config."""
         return await self._access.read(lambda running: self._deliveries(running).read(key))
 
-    async def set_delivery(self, key: DeliveryKey, state: DeliveryState, position: int | None = None) -> bool:
+    async def set_delivery(self, key: DeliveryKey, state: SetState, position: int | None = None) -> bool:
         """Suspends or resumes a config."""
         return await self._access.write(lambda running: self._deliveries(running).set(key, state, position))
 

@@ -3,7 +3,6 @@
 The transaction is as small as tasks allow: those who write wait for it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -20,8 +19,8 @@ MOST_TASKS, MOST_RECORDS = 100, 1_000
 
 @dataclass(frozen=True, slots=True)
 class _Statements:
-    found: Mapping[tuple[bool, bool], Select[Any]]
-    """Whether they are one agent's; whether they wait for webhooks."""
+    of_agent: Select[Any]
+    of_all: Select[Any]
     deletes: tuple[Delete, ...]
 
 
@@ -29,9 +28,10 @@ async def delete_ended(running: Running, prefix: str, ended: Ended) -> list[str]
     """Deletes some of the tasks with all that belongs to them, and returns their ids."""
     statements = _statements_of(prefix)
     parameters: dict[str, Any] = {'the_state': int(ended.state), 'the_time': ended.before, 'the_limit': MOST_TASKS}
-    if ended.agent is not None:
-        parameters['the_agent'] = ended.agent
-    found = await running.rows(statements.found[ended.agent is not None, ended.delivers], parameters)
+    if ended.agent is None:
+        found = await running.rows(statements.of_all, parameters)
+    else:
+        found = await running.rows(statements.of_agent, parameters | {'the_agent': ended.agent})
     task_ids: list[str] = []
     records = 0
     for task_id, seq in found:
@@ -55,6 +55,7 @@ def _statements_of(prefix: str) -> _Statements:
             tasks.state == bindparam('the_state'),
             tasks.status_time < bindparam('the_time'),
             tasks.node.is_(None),
+            _has_delivered(tables),
         )
         .limit(bindparam('the_limit'))
         .with_for_update(skip_locked=True)
@@ -62,14 +63,8 @@ def _statements_of(prefix: str) -> _Statements:
     ids: BindParameter[Any] = bindparam('task_ids', expanding=True)
     children = (tables.records, tables.inbox, tables.push_configs, tables.idempotency)
     return _Statements(
-        found={
-            (of_agent, delivers): ended.where(
-                *([tasks.agent == bindparam('the_agent')] if of_agent else []),
-                *([_has_delivered(tables)] if delivers else []),
-            )
-            for of_agent in (False, True)
-            for delivers in (False, True)
-        },
+        of_agent=ended.where(tasks.agent == bindparam('the_agent')),
+        of_all=ended,
         deletes=(
             *(delete(table).where(table.c.task_id.in_(ids)) for table in children),
             delete(tables.tasks).where(tasks.id.in_(ids)),
@@ -78,7 +73,7 @@ def _statements_of(prefix: str) -> _Statements:
 
 
 def _has_delivered(tables: Tables) -> ColumnElement[bool]:
-    """Whether no webhook of a task has anything to deliver still; one that is suspended keeps nothing."""
+    """Whether no webhook of a task that is delivered from here has anything to deliver still."""
     tasks, configs = tables.tasks.c, tables.push_configs.c
     waits = configs.task_id == tasks.id, configs.state == 'active', configs.position < tasks.seq
     return ~select(configs.task_id).where(*waits).exists()

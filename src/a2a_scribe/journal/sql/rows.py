@@ -5,6 +5,7 @@ from typing import Any
 
 from a2a_scribe.core.projection import Projection, fold, task_of_snapshot
 from a2a_scribe.core.records import TURN_STARTED, VERSION, Record
+from a2a_scribe.journal.deliveries import DeliveryState
 from a2a_scribe.journal.port import Accept, AskCancel, AskRerun, Group, StoredTask, TaskRow
 from a2a_scribe.protocol.types import NodeId, Scope, Task, TaskPushNotificationConfig, TurnId
 
@@ -128,7 +129,9 @@ def _inbox_values(
     }
 
 
-def config_values(config: TaskPushNotificationConfig, scope: Scope, position: int) -> dict[str, Any]:
+def config_values(
+    config: TaskPushNotificationConfig, scope: Scope, position: int, state: DeliveryState
+) -> dict[str, Any]:
     """Returns the columns of a push config that has delivered nothing after `position`."""
     return {
         'task_id': config.task_id,
@@ -140,7 +143,7 @@ def config_values(config: TaskPushNotificationConfig, scope: Scope, position: in
         'attempts': 0,
         'next_attempt_at': None,
         'failing_since': None,
-        'state': 'active',
+        'state': state,
         'last_error': None,
         'node': None,
     }

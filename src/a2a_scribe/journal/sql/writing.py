@@ -171,7 +171,7 @@ class GroupWriter:
         if position is None:
             found = await self._running.rows(statements.read_row, {'the_id': put.config.task_id})
             position = rows.task_row(found[0]).seq if found else 0
-        values = rows.config_values(put.config, put.caller.scope, position)
+        values = rows.config_values(put.config, put.caller.scope, position, self._group.config_state)
         one = statements.put_config_in_sqlite if self._running.is_sqlite else statements.put_config_in_postgresql
         await self._running.change(one, values)
 
@@ -306,7 +306,9 @@ class GroupWriter:
 
     def _born_configs(self) -> list[dict[str, object]]:
         return [
-            rows.config_values(config, append.row.scope, 0) for append in self._written() for config in append.configs
+            rows.config_values(config, append.row.scope, 0, self._group.config_state)
+            for append in self._written()
+            for config in append.configs
         ]
 
 

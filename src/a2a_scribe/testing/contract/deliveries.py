@@ -276,10 +276,20 @@ class UndeliveredContract(AdapterContract):
         assert await journal.read_configs('task') == []
 
     @needs(Point.RETENTION)
-    async def test_who_delivers_nothing_waits_for_nothing(self, journal: Journal, node: ScriptedNode) -> None:
-        task = await with_config(node)
+    async def test_what_is_delivered_elsewhere_is_not_due_and_keeps_no_task(
+        self, journal: Journal, node: ScriptedNode
+    ) -> None:
+        task = ScriptedTask(node, 'task')
+        born_elsewhere = node.group([task.birth(configs=(config_of('task', 'a'),))])
+        put_elsewhere = node.group(writes=[PutConfig(task.caller, config_of('task', 'b'), 0)])
+        for group in (born_elsewhere, put_elsewhere):
+            group.delivers = False
+            await journal.commit(group)
+        assert {each.state for each in await journal.list_deliveries(DeliveryQuery())} == {'elsewhere'}
+        assert await due(journal, node) == []
+        assert (await keep(node, claims=(KEY,))).claimed == ()
         await settle_all(node, await ended(node, task))
-        assert await journal.delete_ended(Ended(COMPLETED, EPOCH + 10_000_000, delivers=False)) == ['task']
+        assert await journal.delete_ended(Ended(COMPLETED, EPOCH + 10_000_000)) == ['task']
 
     @needs(Point.RETENTION)
     async def test_a_suspended_webhook_keeps_no_task(self, journal: Journal, node: ScriptedNode) -> None:
