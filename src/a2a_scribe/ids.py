@@ -3,7 +3,9 @@
 Everything else is given an `IdSource`; `a2a_scribe.testing` has one that counts.
 """
 
+import os
 import secrets
+import socket
 import uuid
 from typing import Protocol
 
@@ -21,6 +23,11 @@ class UuidSource:
     def new(self) -> str:
         """Returns a random UUID in its usual form."""
         return str(uuid.uuid4())
+
+
+def process_name() -> str:
+    """Returns what operators know this process by: its host and its number there."""
+    return f'{socket.gethostname()}:{os.getpid()}'
 
 
 def new_secret(size: int) -> bytes:

@@ -11,6 +11,7 @@ from a2a_scribe.journal.opening import open_store
     ('url', 'told'),
     [
         ('nonsense', 'not a database URL'),
+        ('tasks.db', 'as sqlite\\+aiosqlite:///FILE, postgresql\\+asyncpg://... or memory'),
         ('sqlite:///x.db', 'must begin with sqlite\\+aiosqlite://'),
         ('postgresql://host/name', 'must begin with postgresql\\+asyncpg://'),
         ('mysql+aiomysql://host/name', 'not supported, only sqlite and postgresql'),

@@ -33,17 +33,23 @@ Keys = Annotated[
 ]
 Algorithms = Annotated[
     str | None,
-    typer.Option(metavar='NAMES', help='Algorithms of tokens; all that need no shared secret.', rich_help_panel=PANEL),
+    typer.Option(
+        metavar='NAMES',
+        help='Algorithms of tokens, with commas; by default all without a shared secret.',
+        rich_help_panel=PANEL,
+    ),
 ]
 OwnerClaim = Annotated[
-    str | None, typer.Option(metavar='NAME', help='The claim that names the owner; `sub`.', rich_help_panel=PANEL)
+    str | None,
+    typer.Option(metavar='NAME', help='The claim that names the owner; `sub` by default.', rich_help_panel=PANEL),
 ]
 Scopes = Annotated[
-    str | None, typer.Option(metavar='NAMES', help='Scopes that each token must have.', rich_help_panel=PANEL)
+    str | None,
+    typer.Option(metavar='NAMES', help='Scopes that each token must have, with commas.', rich_help_panel=PANEL),
 ]
 Leeway = Annotated[
     float | None,
-    typer.Option(metavar='SECONDS', min=0, help='By how much clocks may differ; 30.', rich_help_panel=PANEL),
+    typer.Option(metavar='SECONDS', min=0, help='By how much clocks may differ; 30 by default.', rich_help_panel=PANEL),
 ]
 
 

@@ -54,21 +54,38 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    _: Annotated[bool, typer.Option('--version', callback=_show_version, is_eager=True)] = False,
+    _: Annotated[
+        bool, typer.Option('--version', callback=_show_version, is_eager=True, help='Show the version and exit.')
+    ] = False,
 ) -> None:
     """Options of the command itself."""
 
 
 @app.command()
 def serve(  # noqa: PLR0913, PLR0917 - each is a choice of its own
-    target: Annotated[str, typer.Argument(metavar='MODULE:EXECUTOR', help='An instance, class or factory.')],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar='MODULE:EXECUTOR',
+            help='An executor: an instance, a class or a factory, in a module here or installed.',
+        ),
+    ],
     card: Annotated[Path | None, typer.Option(metavar='FILE.json', help='The agent card; made if absent.')] = None,
-    database: Annotated[str, typer.Option(metavar='URL', help='Where tasks are kept.')] = DEFAULT_DATABASE,
-    host: Annotated[str, typer.Option(help='The address to listen on.')] = '127.0.0.1',
-    port: Annotated[int, typer.Option(min=0, max=65535, help='The port for HTTP; 0 takes a free one.')] = 8000,
-    grpc_port: Annotated[int | None, typer.Option(min=0, max=65535, help='The port for gRPC, if wanted.')] = None,
+    database: Annotated[
+        str, typer.Option(metavar='URL', help='Where tasks are kept; `memory` keeps them in the process.')
+    ] = DEFAULT_DATABASE,
+    host: Annotated[str, typer.Option(metavar='HOST', help='The address to listen on.')] = '127.0.0.1',
+    port: Annotated[
+        int, typer.Option(metavar='PORT', min=0, max=65535, help='The port for HTTP; 0 takes a free one.')
+    ] = 8000,
+    grpc_port: Annotated[
+        int | None, typer.Option(metavar='PORT', min=0, max=65535, help='The port for gRPC, if wanted.')
+    ] = None,
     grpc_in_card: Annotated[bool, typer.Option(help='Name the gRPC interface in the card.')] = False,
-    url: Annotated[str | None, typer.Option(metavar='URL', help='Where clients reach it; for the card.')] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar='URL', help='Where clients reach it; for the card. The address it listens on by default.'),
+    ] = None,
     api_keys: ApiKeyFile = None,
     jwt_issuer: Issuer = None,
     jwt_audience: Audience = None,
@@ -78,21 +95,33 @@ def serve(  # noqa: PLR0913, PLR0917 - each is a choice of its own
     jwt_scopes: Scopes = None,
     jwt_leeway: Leeway = None,
     health: Annotated[bool, typer.Option(help='Serve /healthz and /readyz.')] = True,
-    cors_origin: Annotated[list[str] | None, typer.Option(metavar='ORIGIN', help='Whose pages may call it.')] = None,
-    hsts: Annotated[int | None, typer.Option(min=0, metavar='SECONDS', help='Browsers are to insist on TLS.')] = None,
+    cors_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar='ORIGIN', help='Whose pages may call it, as https://app.example; may be repeated.'),
+    ] = None,
+    hsts: Annotated[
+        int | None, typer.Option(min=0, metavar='SECONDS', help='For how long browsers are to insist on TLS.')
+    ] = None,
     audit_log: Annotated[bool, typer.Option('--audit-log', help='Say who did what, on stderr, as JSON.')] = False,
     with_0_3: Annotated[
         bool | None,
         typer.Option(
-            '--with-0.3/--without-0.3', help='Serve clients of version 0.3 too; if the card says so by default.'
+            '--with-0.3/--without-0.3',
+            help='Serve clients of version 0.3 too; by default if the card names an interface of theirs.',
         ),
     ] = None,
     sign_card: Annotated[
         Path | None, typer.Option(metavar='KEYFILE', help='Sign the card with this private key: PEM or JWK.')
     ] = None,
-    key_id: Annotated[str | None, typer.Option(metavar='ID', help='What signatures call the key.')] = None,
+    key_id: Annotated[
+        str | None, typer.Option(metavar='ID', help='What signatures call the key; its thumbprint by default.')
+    ] = None,
 ) -> None:
-    """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC."""
+    """Serve an executor over JSON-RPC, HTTP+JSON and, if wanted, gRPC.
+
+    Settings come from the environment: A2A_SCRIBE_ and a name in capitals, as A2A_SCRIBE_TURN_TIMEOUT=60. See
+    docs/architecture.md.
+    """
     callers = CallerOptions(
         api_keys=api_keys,
         issuer=jwt_issuer,

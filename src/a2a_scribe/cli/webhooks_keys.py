@@ -35,7 +35,9 @@ keys_app = group('What signs webhooks: new, list, rotate, secret.')
 
 
 File = Annotated[Path, typer.Argument(metavar='FILE', help='The key file, as webhook_signing_keys_file names it.')]
-SignsWith = Annotated[Algorithm | None, typer.Option(help='What the new key signs with.')]
+SignsWith = Annotated[
+    Algorithm | None, typer.Option(help='What the new key signs with: EdDSA, or what the key before it does.')
+]
 
 
 @keys_app.command('new')

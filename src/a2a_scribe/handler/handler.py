@@ -46,7 +46,7 @@ from a2a_scribe.handler.faults import a2a_errors
 from a2a_scribe.handler.messages import ContextBuilding, Messages
 from a2a_scribe.handler.options import engine_settings, warn_of_unused
 from a2a_scribe.handler.push_configs import PushConfigs
-from a2a_scribe.ids import IdSource, UuidSource
+from a2a_scribe.ids import IdSource, UuidSource, process_name
 from a2a_scribe.journal.opening import journal_of, owner_resolver_of
 from a2a_scribe.push.desk import Desk
 from a2a_scribe.push.dispatcher import Dispatcher
@@ -122,6 +122,7 @@ class DefaultRequestHandler(RequestHandler):
             Agent(agent_executor, build_context, deadlines),
             journal_of(task_store, agent_name, clock),
             agent_name=agent_name,
+            node_name=process_name(),
             settings=own_settings,
             clock=clock,
             ids=ids,

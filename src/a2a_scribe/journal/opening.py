@@ -56,7 +56,8 @@ def make_engine(url: str) -> AsyncEngine:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise SettingsError(f'database: what begins with {url[:10]!r} is not a database URL') from None
+        forms = f'{DRIVERS["sqlite"]}:///FILE, {DRIVERS["postgresql"]}://... or {MEMORY}'
+        raise SettingsError(f'database: what begins with {url[:10]!r} is not a database URL, as {forms}') from None
     safe = parsed.render_as_string(hide_password=True)
     driver = DRIVERS.get(parsed.get_backend_name())
     if driver is None:

@@ -1,12 +1,15 @@
 """`a2a-scribe db`: whatever is wrong with a database is found, and nothing else is."""
 
 import asyncio
+import os
+import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from a2a_scribe import DatabaseTaskStore, DefaultRequestHandler
 from a2a_scribe.cluster.locks import CAN_LOCK, NodeLocks
 from a2a_scribe.core.records import Record
 from a2a_scribe.core.violations import Rule
@@ -15,9 +18,11 @@ from a2a_scribe.journal.sql.inspecting import Inspector, TaskLook
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.protocol.states import COMPLETED, WORKING
 from a2a_scribe.protocol.types import NodeId
+from a2a_scribe.testing.agents import ScriptedAgent, emit, status
 from a2a_scribe.testing.contract.scenes import outside
 from a2a_scribe.testing.journal_driver import ALICE, EPOCH, ScriptedNode, ScriptedTask
 from tests.acceptance.operator.kit import bury, command, execute, fill, on
+from tests.component.kit import new_card, new_context, new_request
 
 # check
 
@@ -299,3 +304,16 @@ def test_nodes_are_listed(url: str) -> None:
     assert (node['id'], node['state'], node['agent'], node['tasks']) == ('node', 'alive', 'agent', 1)
     assert node['commit_no'] == 7
     assert 'alive' in command('nodes', 'list', url).stdout
+
+
+def test_a_server_is_known_by_its_host_and_process(sqlite_url: str) -> None:
+    async def serve() -> None:
+        engine = create_async_engine(sqlite_url)
+        handler = DefaultRequestHandler(ScriptedAgent([emit(status(COMPLETED))]), DatabaseTaskStore(engine), new_card())
+        await handler.on_message_send(new_request(), new_context())
+        (node,) = (await asyncio.to_thread(command, 'nodes', 'list', '--json', sqlite_url)).lines
+        assert node['name'] == f'{socket.gethostname()}:{os.getpid()}'
+        await handler.aclose()
+        await engine.dispose()
+
+    asyncio.run(serve())

@@ -132,4 +132,7 @@ def test_a_push_config_is_called_with_its_sealed_secrets(
     assert headers['Authorization'] == 'Bearer the credentials'
     assert command('webhooks', 'test', url, 'task', 'none').code == 1
     assert command('webhooks', 'test', url, 'task').code == 2
+    alone = command('webhooks', 'test', url)
+    assert alone.code == 2
+    assert 'needs TASK' in alone.stderr
     assert len(receiver.calls) == 1

@@ -137,7 +137,7 @@ def tasks_rerun(
 @tasks_app.command('delete')
 def tasks_delete(
     database: Database,
-    tasks: Annotated[list[str], typer.Argument(metavar='TASK...', help='The ids of tasks.')],
+    tasks: Annotated[list[str], typer.Argument(metavar='TASK', help='The ids of tasks.')],
     sure: Sure = False,
     prefix: Prefix = DEFAULT_PREFIX,
     as_json: AsJson = False,

@@ -121,6 +121,8 @@ def webhooks_test(
     """
     place = Place(target, prefix)
     if task is None:
+        if not target.lower().startswith(('http://', 'https://')):
+            raise typer.BadParameter('is no http or https URL; a database needs TASK and CONFIG', param_hint='URL')
         raise typer.Exit(carry_out(place, lambda: probing.try_url(target, as_json=as_json)))
     if config is None:
         raise typer.BadParameter('name one push config of the task', param_hint='CONFIG')
