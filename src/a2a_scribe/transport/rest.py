@@ -16,7 +16,7 @@ from a2a_scribe.core.records import Shown
 from a2a_scribe.errors import CallerGoneError
 from a2a_scribe.protocol.faults import InvalidFieldError, fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
-from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError, edge_status
 from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.caching import answer_cached
 from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant, visit_of
@@ -78,7 +78,7 @@ class RestApp:
 
     async def refuse(self, call: HttpCall, error: A2AError) -> None:
         """Answers with an error."""
-        status = EDGE_STATUSES.get(type(error), fault_of(error).http)
+        status = edge_status(error) or fault_of(error).http
         body = self.error_body(error, status)
         with suppress(CallerGoneError):
             await call.answer(status, body, self.media_type(call), error_headers(error))
@@ -159,7 +159,7 @@ def media_type(call: HttpCall) -> str:
 
 async def refuse(call: HttpCall, error: A2AError) -> None:
     """Answers with an error (section 11.6)."""
-    status = EDGE_STATUSES.get(type(error), fault_of(error).http)
+    status = edge_status(error) or fault_of(error).http
     with suppress(CallerGoneError):
         await call.answer(status, orjson.dumps(to_status(error, status)), media_type(call), error_headers(error))
 
