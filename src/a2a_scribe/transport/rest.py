@@ -18,7 +18,7 @@ from a2a_scribe.protocol.faults import InvalidFieldError, fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
 from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError, edge_status
 from a2a_scribe.transport.audit import Visit
-from a2a_scribe.transport.caching import answer_cached
+from a2a_scribe.transport.caching import answer_cached, tag_of_card
 from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant, visit_of
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_status
 from a2a_scribe.transport.json_body import read_json
@@ -109,7 +109,8 @@ class RestApp:
         self._audit.done(visit, result)
         body = operation.to_json(result, params)
         if operation.name == 'GetExtendedAgentCard':
-            await answer_cached(call, body, self.media_type(call), EXTENDED_CARD_CACHING, admission.headers)
+            etag = tag_of_card(result, body)
+            await answer_cached(call, body, self.media_type(call), EXTENDED_CARD_CACHING, admission.headers, etag=etag)
         else:
             await call.answer(200, body, self.media_type(call), admission.headers)
 
