@@ -127,6 +127,29 @@ async def test_each_request_of_a_batch_is_told(service: Service, caplog: pytest.
     ]
 
 
+async def test_a_batch_whose_caller_goes_is_told_request_by_request(
+    service: Service, site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire = JsonRpcWire(service)
+    gate = site.unique('gate')
+    batch = [wire.prepare(*each)['json'] for each in (('ListTasks', {}), ('SendMessage', request_of(f'hold:{gate}')))]
+    call = asyncio.ensure_future(wire.post(batch, headers=ANN))
+    await service.agent.reached(gate)
+    call.cancel()
+
+    async def is_told() -> bool:
+        return len(told(caplog)) > 1
+
+    await soon(is_told)
+    service.agent.open(gate)
+    await wire.call('ListTasks', {}, headers=ANN)
+    assert [(each.get('operation'), each['outcome']) for each in told(caplog)] == [
+        ('ListTasks', 'OK'),
+        ('SendMessage', 'CALLER_GONE'),
+        ('ListTasks', 'OK'),
+    ]
+
+
 async def test_a_notification_that_fails_is_told(service: Service, caplog: pytest.LogCaptureFixture) -> None:
     wire = JsonRpcWire(service)
     body = {'jsonrpc': '2.0', 'method': 'GetTask', 'params': {'id': 'none'}}

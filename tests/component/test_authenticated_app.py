@@ -15,7 +15,11 @@ from starlette.requests import Request
 
 from a2a_scribe import (
     DefaultRequestHandler,
+    IncomingCall,
     InMemoryTaskStore,
+    PermissionDeniedError,
+    Principal,
+    UnauthenticatedError,
     create_app,
     create_jsonrpc_routes,
     create_rest_routes,
@@ -102,6 +106,37 @@ async def test_routes_in_an_app_of_ones_own_ask_too() -> None:
         assert (await send(client, ())).status_code == 401
         assert (await send(client, ANN)).status_code == 200
     await handler.aclose()
+
+
+class ExpiredError(UnauthenticatedError):
+    """A user's own way to say that somebody is not known."""
+
+
+class FrozenError(PermissionDeniedError):
+    """A user's own way to say that somebody may not call."""
+
+
+@pytest.mark.parametrize(
+    ('error', 'status', 'challenge'),
+    [
+        (ExpiredError('expired', ['Own realm="x"']), 401, 'Own realm="x"'),
+        (ExpiredError('expired'), 401, 'Bearer realm="a2a"'),
+        (FrozenError('frozen'), 403, None),
+    ],
+)
+@pytest.mark.parametrize('version', ['1.0', '0.3'])
+async def test_errors_of_an_authenticator_may_be_of_classes_of_its_own(
+    error: Exception, status: int, challenge: str | None, version: str
+) -> None:
+    def authenticate(_: IncomingCall) -> Principal:
+        raise error
+
+    app = create_app(new_agent(), CARD, 'memory', authenticate=authenticate, enable_v0_3_compat=True)
+    async with client_of(app) as client:
+        client.headers['A2A-Version'] = version
+        for path in ('/', '/message:send' if version == '1.0' else '/v1/message:send'):
+            response = await client.post(path, json={})
+            assert (response.status_code, response.headers.get('www-authenticate')) == (status, challenge)
 
 
 async def test_what_everybody_may_see_stays_open() -> None:

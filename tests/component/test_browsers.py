@@ -11,6 +11,7 @@ from a2a_scribe import create_app
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.testing.agents import ScriptedAgent
 from tests.component.kit import DEADLINE, new_card
+from tests.conformance.doorman import POWERLESS, Doorman, bearing
 from tests.conformance.kit import held, request_of
 from tests.conformance.over_http import HttpWire, JsonRpcWire, RestWire
 from tests.conformance.site import Site
@@ -55,7 +56,10 @@ async def test_pages_of_named_origins_may_call(site: Site, kind: type[HttpWire])
         assert answer.status_code == 200
         assert answer.headers['access-control-allow-origin'] == PAGE
         exposed = answer.headers['access-control-expose-headers'].lower()
-        assert all(name in exposed for name in ('a2a-extensions', 'retry-after', 'www-authenticate', 'etag'))
+        assert all(
+            name in exposed
+            for name in ('a2a-extensions', 'x-a2a-extensions', 'retry-after', 'www-authenticate', 'etag')
+        )
 
 
 @HTTP_WIRES
@@ -86,6 +90,23 @@ async def test_errors_can_be_read_by_pages_too(site: Site, kind: type[HttpWire])
         answer = await wire.request(**wire.prepare('GetTask', {'id': 'none'}), headers=[('Origin', OTHER)])
         assert 'error' in answer.json()
         assert answer.headers['access-control-allow-origin'] == '*'
+
+
+@HTTP_WIRES
+@pytest.mark.parametrize('version', ['1.0', '0.3'])
+async def test_pages_are_told_that_they_are_not_known(site: Site, kind: type[HttpWire], version: str) -> None:
+    options: dict[str, Any] = {'cors_origins': [PAGE], 'authenticate': Doorman(), 'enable_v0_3_compat': True}
+    async with site.serving(**options) as service:
+        wire = kind(service)
+        path = paths(kind) if version == '1.0' or kind is JsonRpcWire else '/v1/message:send'
+        asked = await wire.request('OPTIONS', path, headers=list(preflight(PAGE).items()), version=None)
+        assert asked.status_code == 200
+        for headers, status in (((), 401), (bearing(POWERLESS), 403)):
+            answer = await wire.request('POST', path, json={}, headers=[('Origin', PAGE), *headers], version=version)
+            assert answer.status_code == status
+            assert answer.headers['access-control-allow-origin'] == PAGE
+            assert answer.headers['x-content-type-options'] == 'nosniff'
+            assert ('www-authenticate' in answer.headers) is (status == 401)
 
 
 @HTTP_WIRES

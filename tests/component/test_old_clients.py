@@ -449,6 +449,36 @@ async def test_config_without_an_id_is_the_one_of_its_task() -> None:
         assert len(listed) == 2
 
 
+async def test_all_configs_are_listed_unless_a_page_is_asked_for() -> None:
+    async with opened(*ASKING) as (app, http), serve_grpc(app, context_builder=as_ada) as port:
+        task_id = (await rpc(http, 'message/send', params_of()))['result']['id']
+        ids = sorted([task_id, *(f'a{number:03}' for number in range(102))])
+        for config_id in ids:
+            config = {'id': config_id, 'url': f'https://example.com/{config_id}'}
+            await rpc(http, 'tasks/pushNotificationConfig/set', {'taskId': task_id, 'pushNotificationConfig': config})
+        found = (await rpc(http, 'tasks/pushNotificationConfig/list', {'id': task_id}))['result']
+        assert sorted(each['pushNotificationConfig']['id'] for each in found) == ids
+        own = (await rpc(http, 'tasks/pushNotificationConfig/get', {'id': task_id}))['result']
+        assert own['pushNotificationConfig']['id'] == task_id
+        path = f'/v1/tasks/{task_id}/pushNotificationConfigs'
+        assert len((await http.get(path, headers={'x-user': 'ada'})).json()['configs']) == len(ids)
+        page = (await http.get(path, params={'pageSize': 60}, headers={'x-user': 'ada'})).json()
+        more = {'pageSize': 60, 'pageToken': page['nextPageToken']}
+        rest = (await http.get(path, params=more, headers={'x-user': 'ada'})).json()
+        assert (len(page['configs']), len(rest['configs']), 'nextPageToken' in rest) == (60, 43, False)
+        async with grpc.aio.insecure_channel(f'127.0.0.1:{port}') as channel:
+            stub = old_grpc.A2AServiceStub(channel)  # type: ignore[no-untyped-call]
+            asked = old_pb2.ListTaskPushNotificationConfigRequest(parent=f'tasks/{task_id}', page_size=60)
+            first = await stub.ListTaskPushNotificationConfig(asked)
+            asked.page_token = first.next_page_token
+            second = await stub.ListTaskPushNotificationConfig(asked)
+        assert (len(first.configs), len(second.configs), second.next_page_token) == (60, 43, '')
+
+
+def as_ada(_: Any) -> ServerCallContext:
+    return ServerCallContext(user=NamedUser('ada'))
+
+
 async def test_batches_and_notifications_are_answered() -> None:
     async with opened() as (_, http):
         batch = [envelope('message/send', params_of(), 1), envelope('tasks/get', {'id': 'none'}, 2), 3]

@@ -19,7 +19,7 @@ from a2a_scribe.protocol.required import missing_fields
 from a2a_scribe.protocol.service_parameters import SUPPORTED_VERSION, UNNAMED_VERSION
 from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError
 from a2a_scribe.transport.authentication import declare_schemes
-from a2a_scribe.transport.caching import answer_cached
+from a2a_scribe.transport.caching import answer_cached, tag_of, tag_of_card
 from a2a_scribe.transport.old.card import card_of_both, old_card_json
 from a2a_scribe.transport.operations import card_to_json
 from a2a_scribe.transport.rest import refuse
@@ -85,8 +85,10 @@ class CardEndpoint:
             logger.warning('The agent card lacks required fields: %s', ', '.join(missing))
         if for_old:
             self._body = orjson.dumps(old_card_json(card))
+            self._etag = tag_of(self._body)
         else:
             self._body = card_of_both(card) if for_both and not card.signatures else card_to_json(card)
+            self._etag = tag_of_card(card, self._body)
         self._caching = f'public, max-age={int(max_age)}'
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,4 +97,4 @@ class CardEndpoint:
         if call.method not in ('GET', 'HEAD'):
             await refuse(call, NotAllowedError(['GET', 'HEAD']))
         else:
-            await answer_cached(call, self._body, JSON, self._caching)
+            await answer_cached(call, self._body, JSON, self._caching, etag=self._etag)

@@ -87,6 +87,11 @@ EDGE_STATUSES: Final[dict[type[A2AError], int]] = {
 """Errors of HTTP itself, which have a status of their own on both of its bindings."""
 
 
+def edge_status(error: A2AError) -> int | None:
+    """Returns the status that an error has on both bindings, by the nearest class that it inherits from, if any."""
+    return next((EDGE_STATUSES[kind] for kind in type(error).__mro__ if kind in EDGE_STATUSES), None)
+
+
 class HttpCall:
     """A request and its answer."""
 

@@ -9,10 +9,11 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.protocol.service_parameters import EXTENSIONS, OLD_EXTENSIONS, VERSION
 
 ANY: Final = '*'
 METHODS: Final = ('GET', 'POST', 'DELETE')
-EXPOSED: Final = ('A2A-Extensions', 'A2A-Version', 'ETag', 'Retry-After', 'WWW-Authenticate')
+EXPOSED: Final = (EXTENSIONS, OLD_EXTENSIONS, VERSION, 'ETag', 'Retry-After', 'WWW-Authenticate')
 """Headers of answers that pages may read, beside those that they always may."""
 PREFLIGHT_AGE: Final = 600
 """Seconds for which a browser need not ask again."""

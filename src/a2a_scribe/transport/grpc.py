@@ -1,8 +1,9 @@
 """gRPC (A2A 1.0, section 10): every operation as a method of `lf.a2a.v1.A2AService`.
 
 Requests and answers stay bytes as far as gRPC is concerned: a malformed request gets an error of the protocol, and what
-a stream shows goes out as it lies in the journal. Called by whoever serves gRPC; nothing here is imported from gRPC,
-which is an extra of the package, before it is.
+a stream shows goes out as it lies in the journal. Each method takes its request as a stream, of which it reads the one
+message that clients send: gRPC would wait for it for ever, before anybody has asked who calls. Called by whoever serves
+gRPC; nothing here is imported from gRPC, which is an extra of the package, before it is.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from a2a_scribe.auth.principals import IncomingCall, Principal
 from a2a_scribe.protocol.faults import fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
 from a2a_scribe.protocol.size import check_binary
+from a2a_scribe.transport.asgi import SlowBodyError
 from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.authentication import note_principal
 from a2a_scribe.transport.calls import Admission, Wire, note_key
@@ -57,21 +59,21 @@ class GrpcBinding:
         """Returns what a server of the module `grpc` is given."""
         codes = grpc.StatusCode
         methods = {
-            name: grpc.unary_stream_rpc_method_handler(self._stream(operation, codes))
+            name: grpc.stream_stream_rpc_method_handler(self._stream(name, operation, codes))
             if operation.is_stream
-            else grpc.unary_unary_rpc_method_handler(self._unary(operation, codes))
+            else grpc.stream_unary_rpc_method_handler(self._unary(name, operation, codes))
             for name, operation in self._operations.items()
         }
         return grpc.method_handlers_generic_handler(self._service, methods)
 
-    def _unary(self, operation: Operation, codes: Any) -> Callable[[bytes, Call], Awaitable[bytes]]:
+    def _unary(self, name: str, operation: Operation, codes: Any) -> Callable[[object, Call], Awaitable[bytes]]:
         assert operation.call is not None
         answer = operation.call
 
-        async def handle(data: bytes, call: Call) -> bytes:
+        async def handle(_: object, call: Call) -> bytes:
             with self._audited(call, operation) as visit:
                 try:
-                    params, context, _ = await self._begin(data, call, operation, visit)
+                    params, context, _ = await self._begin(call, name, operation, visit)
                     result = await answer(self._wire.handler, params, context, _present)
                     self._audit.done(visit, result)
                     return operation.to_binary(result)
@@ -81,11 +83,11 @@ class GrpcBinding:
 
         return handle
 
-    def _stream(self, operation: Operation, codes: Any) -> Callable[[bytes, Call], AsyncIterator[bytes]]:
-        async def handle(data: bytes, call: Call) -> AsyncIterator[bytes]:
+    def _stream(self, name: str, operation: Operation, codes: Any) -> Callable[[object, Call], AsyncIterator[bytes]]:
+        async def handle(_: object, call: Call) -> AsyncIterator[bytes]:
             with self._audited(call, operation) as visit:
                 try:
-                    params, context, admission = await self._begin(data, call, operation, visit)
+                    params, context, admission = await self._begin(call, name, operation, visit)
                     sequenced = admission.wants_sequence
                     with self._wire.doors.stream(visit):
                         opened = operation.open(self._wire.handler, params, context, admission.after(operation))
@@ -119,13 +121,14 @@ class GrpcBinding:
             return ''
 
     async def _begin(
-        self, data: bytes, call: Call, operation: Operation, visit: Visit
+        self, call: Call, name: str, operation: Operation, visit: Visit
     ) -> tuple[Any, ServerCallContext, Admission]:
-        """Lets a call in and reads its request."""
+        """Lets a call of the method `name` in and reads its request."""
         metadata = _metadata(call)
-        principal = await self._wire.identify(_incoming(call, metadata, f'/{self._service}/{operation.name}'))
+        principal = await self._wire.identify(_incoming(call, metadata, f'/{self._service}/{name}'))
         self._wire.doors.enter(visit, lambda: self._owner_of(call, principal))
         admission = self._wire.admit(service_parameters(metadata))
+        data = await read_message(call, self._wire.settings.body_timeout)
         try:
             check_binary(data, operation.request, self._wire.settings.request_values)
             given = operation.request.FromString(data)
@@ -150,6 +153,23 @@ class GrpcBinding:
         status = to_grpc_status(told)
         code = codes[fault_of(told).grpc]
         await call.abort(code, status.message, ((DETAILS, status.SerializeToString()), *challenges(told)))
+
+
+async def read_message(call: Call, patience: float) -> bytes:
+    """Returns the one message of a request.
+
+    Raises:
+        SlowBodyError: It did not come within `patience` seconds.
+        InvalidRequestError: There is none.
+    """
+    try:
+        async with asyncio.timeout(patience):
+            data = await call.read()
+    except TimeoutError:
+        raise SlowBodyError from None
+    if not isinstance(data, bytes):
+        raise InvalidRequestError('The request has no message')
+    return data
 
 
 async def _present() -> bool:

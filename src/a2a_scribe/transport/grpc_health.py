@@ -4,10 +4,11 @@ gRPC is an extra of the package, so its modules are imported only when a server 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
 from typing import Any, Final
 
+from a2a_scribe.transport.grpc_guests import Guests
 from a2a_scribe.transport.health import Health
 
 EVERY: Final = 1.0
@@ -36,6 +37,21 @@ class HealthService:
         self._services = ('', *services)
         self._health = health
 
+    def handlers(self, grpc: Any, guests: Guests) -> Any:
+        """Returns what a server of the module `grpc` is given: everybody may ask."""
+        request, lists = self._messages.HealthCheckRequest, self._messages.HealthListRequest
+        methods = {
+            'Check': grpc.stream_unary_rpc_method_handler(guests.once(self.Check, request), None, _to_bytes),
+            'List': grpc.stream_unary_rpc_method_handler(guests.once(self.List, lists), None, _to_bytes),
+            'Watch': grpc.stream_stream_rpc_method_handler(guests.several(self.Watch, request), None, _to_bytes),
+        }
+        return grpc.method_handlers_generic_handler(self.name, methods)
+
+    @property
+    def name(self) -> str:
+        """What the service is called."""
+        return str(self._messages.DESCRIPTOR.services_by_name['Health'].full_name)
+
     def leave(self) -> None:
         """Says that it goes, to those who watch at once."""
         self._left.set()
@@ -51,7 +67,7 @@ class HealthService:
         answer = self._answer(await self._status())
         return self._messages.HealthListResponse(statuses=dict.fromkeys(self._services, answer))
 
-    async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802 - gRPC's name
+    async def Watch(self, request: Any, context: Any) -> AsyncGenerator[Any, None]:  # noqa: N802 - gRPC's name
         """Answers now, and whenever it is not as before."""
         statuses = self._messages.HealthCheckResponse
         if request.service not in self._services:
@@ -78,3 +94,8 @@ class HealthService:
 
     def _answer(self, status: int) -> Any:
         return self._messages.HealthCheckResponse(status=status)
+
+
+def _to_bytes(message: Any) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data

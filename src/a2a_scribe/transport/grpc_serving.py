@@ -10,6 +10,7 @@ from a2a_scribe.errors import SettingsError
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.calls import Wire
 from a2a_scribe.transport.grpc import SERVICE, ContextBuilder, GrpcBinding
+from a2a_scribe.transport.grpc_guests import Guests
 from a2a_scribe.transport.grpc_health import HealthService
 from a2a_scribe.transport.health import Health
 from a2a_scribe.transport.listening import address, listen
@@ -70,17 +71,23 @@ class GrpcServer:
     async def start(self, wire: Wire, health: Health, context_builder: ContextBuilder | None = None) -> None:
         """Begins to answer calls."""
         import grpc
-        from grpc_health.v1 import health_pb2, health_pb2_grpc
-        from grpc_reflection.v1alpha import reflection
+        from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
         bindings = {SERVICE: GrpcBinding(wire, context_builder)}
         if wire.serves_old:
             bindings[OLD_SERVICE] = GrpcBinding(wire.for_old(), context_builder, OLD_SERVICE, CALLS)
-        self._server.add_generic_rpc_handlers(tuple(binding.handlers(grpc) for binding in bindings.values()))
+        guests = Guests(wire.settings, grpc.StatusCode)
         self._health.speak_for(bindings, health)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        health_name = health_pb2.DESCRIPTOR.services_by_name['Health'].full_name
-        reflection.enable_server_reflection((*bindings, health_name, reflection.SERVICE_NAME), self._server)
+        self._server.add_generic_rpc_handlers(
+            (
+                *[binding.handlers(grpc) for binding in bindings.values()],
+                self._health.handlers(grpc, guests),
+            )
+        )
+        names = (*bindings, self._health.name, reflection.SERVICE_NAME)
+        reflecting = reflection.aio.ReflectionServicer(names)
+        reflecting.ServerReflectionInfo = guests.conversation(reflecting.ServerReflectionInfo)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(reflecting, self._server)
         await self._server.start()
 
     async def stop(self, drain: float) -> None:

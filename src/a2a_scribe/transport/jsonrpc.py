@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from a2a_scribe.core.records import Shown
 from a2a_scribe.errors import CallerGoneError
 from a2a_scribe.protocol.ids import MAX_ID_LENGTH
-from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError, edge_status
 from a2a_scribe.transport.audit import Visit
 from a2a_scribe.transport.calls import Admission, Wire, decode, visit_of
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_rpc
@@ -174,7 +174,7 @@ class JsonRpcEndpoint:
         except CallerGoneError:
             raise
         except Exception as error:
-            if not wire.dialect.streams_errors or type(error) in EDGE_STATUSES:
+            if not wire.dialect.streams_errors or (isinstance(error, A2AError) and edge_status(error)):
                 raise
             told = as_a2a_error(error)
             self._audit.refused(visit, told)
@@ -207,12 +207,12 @@ class JsonRpcEndpoint:
             raise InvalidRequestError(f'A batch must have 1 to {MAX_BATCH} requests')
         self._wire.doors.charge(visit, len(values) - 1)
         admission = self._wire.admit_http(call)
+        visit.is_over = True  # from here on each request is told by itself
         answers = []
         for value in values:
-            answer = await self._answer_member(call, admission, value, replace(visit))
+            answer = await self._answer_member(call, admission, value, replace(visit, is_over=False))
             if answer is not None:
                 answers.append(answer)
-        visit.is_over = True
         if answers:
             await call.answer(200, b'[' + b','.join(answers) + b']', JSON, admission.headers)
         else:
@@ -246,7 +246,7 @@ class JsonRpcEndpoint:
         return operation
 
     async def _refuse(self, call: HttpCall, error: A2AError, request_id: bytes) -> None:
-        status = EDGE_STATUSES.get(type(error), 200)
+        status = edge_status(error) or 200
         body = error_frame(request_id, self._wire.dialect.told(error))
         with suppress(CallerGoneError):
             await call.answer(status, body, JSON, error_headers(error))

@@ -16,9 +16,9 @@ from a2a_scribe.core.records import Shown
 from a2a_scribe.errors import CallerGoneError
 from a2a_scribe.protocol.faults import InvalidFieldError, fault_of
 from a2a_scribe.protocol.service_parameters import service_parameters
-from a2a_scribe.transport.asgi import EDGE_STATUSES, JSON, HttpCall, NotAllowedError
+from a2a_scribe.transport.asgi import JSON, HttpCall, NotAllowedError, edge_status
 from a2a_scribe.transport.audit import Visit
-from a2a_scribe.transport.caching import answer_cached
+from a2a_scribe.transport.caching import answer_cached, tag_of_card
 from a2a_scribe.transport.calls import Admission, Wire, decode, one_tenant, visit_of
 from a2a_scribe.transport.faults import as_a2a_error, error_headers, to_status
 from a2a_scribe.transport.json_body import read_json
@@ -78,7 +78,7 @@ class RestApp:
 
     async def refuse(self, call: HttpCall, error: A2AError) -> None:
         """Answers with an error."""
-        status = EDGE_STATUSES.get(type(error), fault_of(error).http)
+        status = edge_status(error) or fault_of(error).http
         body = self.error_body(error, status)
         with suppress(CallerGoneError):
             await call.answer(status, body, self.media_type(call), error_headers(error))
@@ -109,7 +109,8 @@ class RestApp:
         self._audit.done(visit, result)
         body = operation.to_json(result, params)
         if operation.name == 'GetExtendedAgentCard':
-            await answer_cached(call, body, self.media_type(call), EXTENDED_CARD_CACHING, admission.headers)
+            etag = tag_of_card(result, body)
+            await answer_cached(call, body, self.media_type(call), EXTENDED_CARD_CACHING, admission.headers, etag=etag)
         else:
             await call.answer(200, body, self.media_type(call), admission.headers)
 
@@ -159,7 +160,7 @@ def media_type(call: HttpCall) -> str:
 
 async def refuse(call: HttpCall, error: A2AError) -> None:
     """Answers with an error (section 11.6)."""
-    status = EDGE_STATUSES.get(type(error), fault_of(error).http)
+    status = edge_status(error) or fault_of(error).http
     with suppress(CallerGoneError):
         await call.answer(status, orjson.dumps(to_status(error, status)), media_type(call), error_headers(error))
 

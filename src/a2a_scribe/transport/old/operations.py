@@ -3,7 +3,7 @@
 They call the handler as those of 1.0 do, so owners, limits and errors are the same.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ def _event(name: str, item: Shown, sequenced: bool) -> writing.Old:
 
 def _called(name: str) -> Operation:
     operation = OPERATIONS[name]
-    return replace(operation, call=_get_config) if name == 'GetTaskPushNotificationConfig' else operation
+    return replace(operation, call=CALLED[name]) if name in CALLED else operation
 
 
 async def _get_config(
@@ -74,10 +74,31 @@ async def _get_config(
     """Returns a push config; without an id, the one that was set without one, or else the first."""
     if params.task_id and not params.id:
         asked = a2a_pb2.ListTaskPushNotificationConfigsRequest(tenant=params.tenant, task_id=params.task_id)
-        configs = (await handler.on_list_task_push_notification_configs(asked, context)).configs
-        ids = [config.id for config in configs]
+        ids = [config.id for config in (await _list_configs(handler, asked, context, _)).configs]
         params.id = params.task_id if params.task_id in ids else next(iter(ids), params.task_id)
     return await handler.on_get_task_push_notification_config(params, context)
+
+
+async def _list_configs(
+    handler: DefaultRequestHandler,
+    params: a2a_pb2.ListTaskPushNotificationConfigsRequest,
+    context: ServerCallContext,
+    _: Presence,
+) -> a2a_pb2.ListTaskPushNotificationConfigsResponse:
+    """Returns all push configs, unless a page is asked for: JSON-RPC has none in version 0.3."""
+    page = await handler.on_list_task_push_notification_configs(params, context)
+    wants_page = params.page_size or params.page_token
+    while page.next_page_token and not wants_page:
+        params.page_token, page.next_page_token = page.next_page_token, ''
+        page.MergeFrom(await handler.on_list_task_push_notification_configs(params, context))
+    return page
+
+
+CALLED: Final[Mapping[str, Callable[..., Awaitable[Any]]]] = {
+    'GetTaskPushNotificationConfig': _get_config,
+    'ListTaskPushNotificationConfigs': _list_configs,
+}
+"""Operations that are something else in version 0.3."""
 
 
 def _read_card_request(_: object) -> a2a_pb2.GetExtendedAgentCardRequest:
@@ -128,11 +149,14 @@ CALLS: Final[Mapping[str, Operation]] = {
         reading.get_config_of_proto,
         ToProto.task_push_notification_config,
     ),
-    'ListTaskPushNotificationConfig': _proto(
-        'ListTaskPushNotificationConfigs',
-        old_pb2.ListTaskPushNotificationConfigRequest,
-        reading.list_of_proto,
-        writing.configs_to_proto,
+    'ListTaskPushNotificationConfig': replace(
+        _proto(
+            'ListTaskPushNotificationConfigs',
+            old_pb2.ListTaskPushNotificationConfigRequest,
+            reading.list_of_proto,
+        ),
+        to_json=lambda page, _: writing.proto_to_json(writing.configs_to_proto(page)),
+        to_binary=lambda page: writing.configs_to_proto(page).SerializeToString(),
     ),
     'DeleteTaskPushNotificationConfig': _proto(
         'DeleteTaskPushNotificationConfig',

@@ -95,10 +95,10 @@ def answer_to_proto(old: Old) -> ProtoMessage:
     return ToProto.task_or_message(old)
 
 
-def configs_to_proto(old: Old) -> ProtoMessage:
-    """Returns a list of push configs."""
-    configs = map(ToProto.task_push_notification_config, old)
-    return old_pb2.ListTaskPushNotificationConfigResponse(configs=configs)
+def configs_to_proto(page: a2a_pb2.ListTaskPushNotificationConfigsResponse) -> ProtoMessage:
+    """Returns a list of push configs, with what leads on to those that are not in it."""
+    configs = map(ToProto.task_push_notification_config, to_old(page))
+    return old_pb2.ListTaskPushNotificationConfigResponse(configs=configs, next_page_token=page.next_page_token)
 
 
 def proto_to_json(message: ProtoMessage) -> bytes:
