@@ -120,9 +120,11 @@ def test_a_task_whose_process_is_gone_is_a_warning(sqlite_url: str) -> None:
         'warning: task working: gone: owned by node node, whose process is gone',
         '4 tasks, 0 violations, 1 warning',
     ]
+    assert [node['state'] for node in command('nodes', 'list', '--json', sqlite_url).lines] == ['gone']
     locks = NodeLocks(directory)
     locks.take(NodeId('node'))
     assert command('db', 'check', sqlite_url).stdout == '4 tasks, 0 violations\n'
+    assert [node['state'] for node in command('nodes', 'list', '--json', sqlite_url).lines] == ['alive']
     locks.drop(NodeId('node'))
 
 
