@@ -43,4 +43,4 @@ def make_app(database: str = DATABASE) -> Starlette:
 
 
 if __name__ == '__main__':
-    serve(EchoExecutor(), CARD, DATABASE)
+    serve(EchoExecutor(), CARD, DATABASE, on_ready=print)

@@ -64,4 +64,4 @@ def make_app(database: str = DATABASE, pace: float = PACE) -> Starlette:
 
 
 if __name__ == '__main__':
-    serve(ReadingExecutor(), CARD, DATABASE)
+    serve(ReadingExecutor(), CARD, DATABASE, on_ready=print)

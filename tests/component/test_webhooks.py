@@ -15,7 +15,7 @@ from a2a.types.a2a_pb2 import (
 
 from a2a_scribe import DefaultRequestHandler, Settings
 from a2a_scribe.core.records import Record
-from a2a_scribe.errors import JournalUnavailableError
+from a2a_scribe.errors import JournalUnavailableError, SettingsError
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, KeepDeliveries
 from a2a_scribe.journal.memory import MemoryJournal
 from a2a_scribe.journal.port import Group, Receipt
@@ -366,6 +366,32 @@ async def test_a_fault_of_ours_is_a_failure_like_others(caplog: pytest.LogCaptur
             'internal error (ZeroDivisionError)', True, 'active'
         )  # fmt: skip
     assert 'could not go on' in caplog.text
+
+
+async def test_a_secret_that_no_key_opens_is_said_and_waits_for_its_key(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = Receivers(chance=0.5)
+    told = 'No key in webhook_keys opens a secret that is in the database'
+    keys = [False]
+
+    def unseal(config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
+        if not keys[0]:
+            raise SettingsError(told)
+        return config
+
+    options = replace(hooks.options, open_config=unseal)
+    settings = Settings(webhook_give_up_after=5, webhook_give_up_after_end=5)
+    async with running(ScriptedAgent(SCRIPT), webhooks=options, settings=settings) as site:
+        await site.send(configuration=with_hook())
+        await site.advance(60)
+        found = await only(site)
+        assert (found.last_error, found.attempts > 1, found.state) == (told, True, 'active')
+        assert hooks.calls == []
+        keys[0] = True
+        await site.advance(120)
+        await until_removed(site)
+    assert hooks.states() == SAID
+    assert f'is not called: {told}' in caplog.text
+    assert 'Traceback' not in caplog.text
 
 
 async def test_a_turn_that_goes_on_elsewhere_keeps_its_trace() -> None:

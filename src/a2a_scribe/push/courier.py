@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Final
 
 from a2a_scribe.core.records import Shown
+from a2a_scribe.errors import SettingsError
 from a2a_scribe.protocol.codec.errors import UnencodableError
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing, Poster
@@ -81,7 +82,10 @@ class Courier:
 
     async def _attempt(self, pump: Pump, event: Shown, body: bytes) -> Step:
         clock = self._desk.clock
-        config = self._webhooks.opened(pump.config)
+        try:
+            config = self._webhooks.opened(pump.config)
+        except SettingsError as no_key:
+            return self._wait_for_a_key(pump, no_key)
         attempt, began = pump.attempts + 1, clock.monotonic()
         sent = outgoing(config, event, body, attempt=attempt, sent_at=clock.now(), trace=pump.trace)
         answer, error = await self._post(sent)
@@ -96,6 +100,13 @@ class Courier:
         if verdict is Verdict.SUSPENDED or await self._is_over(pump):
             return self._suspend(pump)
         self._put_off(pump, answer)
+        return Step.FAILED
+
+    def _wait_for_a_key(self, pump: Pump, error: SettingsError) -> Step:
+        """Notes a secret that cannot be opened: not the receiver's fault, so it is never suspended for that."""
+        pump.fail(str(error), self._desk.clock.now())
+        logger.warning('Webhook %s of task %s is not called: %s', pump.key.config_id, pump.key.task_id, error)
+        self._put_off(pump, None)
         return Step.FAILED
 
     def stumble(self, pump: Pump, error: Exception) -> None:

@@ -19,13 +19,19 @@ from a2a_scribe.protocol.types import TaskState
 
 PIPE_WIDTH = 200
 """Columns where nobody looks at a terminal."""
+TABLE_WIDTH = 10_000
+"""Columns of a table at most. Lines that are too long for a terminal run on there: an id that is cut into pieces cannot
+be copied."""
+CELL_WIDTH = 60
+"""Columns of one cell; a longer text goes on below."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def console() -> Console:
-    """Returns where people read."""
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+def console(width: int | None = None) -> Console:
+    """Returns where people read, as wide as their terminal unless another width is given."""
+    shown = width or (None if sys.stdout.isatty() else PIPE_WIDTH)
+    return Console(highlight=False, markup=False, width=shown)
 
 
 def print_json(values: Mapping[str, Any]) -> None:
@@ -37,10 +43,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     """Prints a table; what is `None` stays empty."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow='fold')
+        table.add_column(column, overflow='fold', max_width=CELL_WIDTH)
     for row in rows:
         table.add_row(*(Text('' if value is None else printable(value)) for value in row))
-    console().print(table)
+    console(TABLE_WIDTH).print(table)
 
 
 def print_fields(fields: Mapping[str, object]) -> None:
