@@ -27,7 +27,7 @@ from typer.testing import CliRunner
 
 from a2a_scribe.cli.commands import app
 from tests.acceptance.guarded import Output, Server, run, serving
-from tests.conformance.kit import request_of
+from tests.conformance.kit import request_of, requests_about
 from tests.conformance.wire import Pairs
 from tests.fuzz.http_client import HttpConnection
 from tests.support.issuer import (
@@ -457,17 +457,35 @@ async def test_no_metadata_harms_the_server(output: Output, publisher: Publisher
 async def test_answers_about_tasks_of_others_take_as_long_as_those_about_none(output: Output, tmp_path: Path) -> None:
     path = tmp_path / 'keys'
     ann, ben = [showing(new_key(path, owner)) for owner in ('ann', 'ben')]
-    async with serving(output, '--api-keys', str(path), database=f'sqlite+aiosqlite:///{tmp_path}/x.db') as server:
+    large = 'x' * 2_000_000
+    scripts = {'live': 'work hold:gate complete', 'parked': f'ask {large}', 'finished': f'complete {large}'}
+    configuration = {'returnImmediately': True}
+    card = tmp_path / 'card.json'
+    card.write_text(json.dumps({'name': 'a', 'capabilities': {'streaming': True, 'pushNotifications': True}}))
+    options = ('--card', str(card), '--api-keys', str(path))
+    async with serving(output, *options, database=f'sqlite+aiosqlite:///{tmp_path}/x.db') as server:
+        names = {'00000000-0000-4000-8000-000000000000': 'unknown'}
+        for name, script in scripts.items():
+            request = request_of(script, configuration=configuration)
+            task = (await server.wires[0].call('SendMessage', request, headers=ann)).ok()['task']
+            names[task['id']] = name
+        chance = random.Random('doors')
         for wire in server.wires:
-            task = (await wire.call('SendMessage', request_of('ask'), headers=ann)).ok()['task']
-            times: dict[str, list[float]] = {task['id']: [], task['id'][::-1]: []}
-            for _ in range(400):
-                for task_id, taken in times.items():
-                    start = time.perf_counter()
-                    await wire.call('GetTask', {'id': task_id}, headers=ben)
-                    taken.append(time.perf_counter() - start)
-            theirs, none = [statistics.median(taken) for taken in times.values()]
-            assert abs(theirs - none) < 0.25 * none, (wire.binding, theirs, none)
+            for operation, _ in requests_about(''):
+                times: dict[str, list[float]] = {name: [] for name in names.values()}
+                for _ in range(100):
+                    for task_id, name in chance.sample([*names.items()], len(names)):
+                        params = dict(requests_about(task_id))[operation]
+                        start = time.perf_counter()
+                        answer = await wire.ask(operation, params, headers=ben)
+                        times[name].append(time.perf_counter() - start)
+                        assert answer.error is not None
+                        assert answer.error.reason == 'TASK_NOT_FOUND'
+                quick = {name: statistics.quantiles(taken, n=5)[0] for name, taken in times.items()}
+                none = quick['unknown']
+                found = {name: round(taken / none, 2) for name, taken in quick.items()}
+                print(f'\n{wire.binding} {operation}: {none * 1000:.2f} ms, others {found}', end='')
+                assert all(0.75 < each < 1.25 for each in found.values()), (wire.binding, operation, found)
 
 
 @pytest.mark.skipif(not os.environ.get('SCRIBE_FULL'), reason='takes long, and a machine without other work')
