@@ -16,6 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.transport.turnstile import Turnstile, in_turn
 
 BACKLOG = 2048
 IDLE = 75
@@ -76,6 +77,8 @@ async def serve_http(
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=patience,
     )
+    config.load()
+    config.http_protocol_class = in_turn(config.http_protocol_class, Turnstile())
     await _Server(config, on_ready, on_stop).serve(sockets=[listener])
 
 
