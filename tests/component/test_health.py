@@ -117,14 +117,24 @@ async def test_a_database_that_cannot_be_written_is_told(servers: Servers, monke
     url = servers.database()
     async with servers.serving(database=url) as service:
         assert await is_ready(service)
-        with closing(sqlite3.connect(url.removeprefix('sqlite+aiosqlite:///'), isolation_level=None)) as other:
-            other.execute('BEGIN IMMEDIATE')
+        path = url.removeprefix('sqlite+aiosqlite:///')
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            await soon(lambda: has_begun(other))
             await soon(lambda: is_away(service))
             assert await ready(service) == (503, {'status': 'unavailable', 'failed': 'journal'})
             other.execute('ROLLBACK')
         await soon(lambda: is_ready(service))
-        with closing(sqlite3.connect(url.removeprefix('sqlite+aiosqlite:///'))) as other:
+        with closing(sqlite3.connect(path)) as other:
             assert other.execute('SELECT count(*) FROM scribe_records').fetchone() == (0,)
+
+
+async def has_begun(other: sqlite3.Connection) -> bool:
+    """Whether a transaction that writes has begun: a connection of the server's may be at it still."""
+    try:
+        other.execute('BEGIN IMMEDIATE')
+    except sqlite3.OperationalError:
+        return False
+    return True
 
 
 async def test_a_store_of_ones_own_is_ready(servers: Servers) -> None:

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from a2a.types import a2a_pb2
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import ListValue, Value
 
 from a2a_scribe import Settings
+from a2a_scribe.protocol.codec.wire import DELIMITED, delimited, tag, varint
 from a2a_scribe.transport.calls import Wire as Wires
 from tests.component.kit import DEADLINE
 from tests.conformance.errors import Json
@@ -195,6 +199,32 @@ async def test_data_is_nested_as_deeply_as_it_may_be(site: Site, kind: type[Http
         refused = await ask(wire, 'SendMessage', nested(deepest + 1))
         assert refused.reason in ('INVALID_PARAMS', 'INVALID_REQUEST')
         assert refused.status == (200 if kind is JsonRpcWire else 400)
+
+
+def nested_bytes(levels: int) -> bytes:
+    """The same in protobuf, in which clients cannot write what is nested too deeply."""
+    within: list[tuple[Any, str]] = [
+        (a2a_pb2.SendMessageRequest, 'message'),
+        (a2a_pb2.Message, 'parts'),
+        (a2a_pb2.Part, 'data'),
+        *[(Value, 'list_value'), (ListValue, 'values')] * levels,
+    ]
+    body = Value(string_value='x').SerializeToString()
+    for kind, name in reversed(within):
+        body = delimited(varint(tag(kind.DESCRIPTOR.fields_by_name[name].number, DELIMITED)), body)
+    sent = json_format.ParseDict({'message': message_of('complete')}, a2a_pb2.SendMessageRequest())
+    return sent.SerializeToString() + body
+
+
+async def test_data_of_grpc_is_nested_as_deeply_as_it_may_be(site: Site) -> None:
+    async with serving(site) as service:
+        wire = GrpcWire(service)
+        answers = [(await wire.call_bytes('SendMessage', nested_bytes(levels))).error for levels in range(40, 60)]
+        deepest = next(number for number, error in enumerate(answers) if error is not None)
+        assert deepest > 0
+        assert [error.grpc for error in answers[deepest:] if error is not None] == ['INVALID_ARGUMENT'] * (20 - deepest)
+        assert (await wire.call_bytes('SendMessage', nested_bytes(10_000))).error is not None
+        assert await ask(wire, 'ListTasks', {}) == OK
 
 
 @WIRES

@@ -1,6 +1,7 @@
 """Tasks of a user's store that JSON cannot express: what they are in goes out without them."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,10 +17,10 @@ from a2a.types.a2a_pb2 import Artifact, ListTasksRequest, Message, Part, Task, T
 from google.protobuf.struct_pb2 import Struct, Value
 from starlette.applications import Starlette
 
-from a2a_scribe import create_app
+from a2a_scribe import Settings, create_app
 from a2a_scribe.server import serve_grpc
 from a2a_scribe.testing.agents import ScriptedAgent
-from a2a_scribe.transport import operations
+from a2a_scribe.transport import audit, operations
 from tests.component.kit import DEADLINE, new_card
 
 pytestmark = pytest.mark.anyio
@@ -46,11 +47,11 @@ ALL = [*STRANGE, IN_AN_ARTIFACT, *GOOD]
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
+async def serving(**options: Any) -> AsyncIterator[tuple[Starlette, httpx.AsyncClient]]:
     store = InMemoryTaskStore()
     for task in ALL:
         await store.save(task, ServerCallContext())
-    app = create_app(ScriptedAgent(), new_card(), store)
+    app = create_app(ScriptedAgent(), new_card(), store, **options)
     transport, headers = httpx.ASGITransport(app), {'A2A-Version': '1.0'}
     async with (
         asyncio.timeout(DEADLINE),
@@ -82,6 +83,19 @@ async def test_each_by_itself_is_an_error_of_ours() -> None:
     async with serving() as (_, http):
         assert {(await http.get(f'/tasks/{task.id}')).status_code for task in STRANGE} == {500}
         assert {(await http.get(f'/tasks/{task.id}')).status_code for task in GOOD} == {200}
+
+
+async def test_the_audit_log_tells_the_error(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, audit.logger.name)
+    async with serving(settings=Settings(audit_log=True)) as (_, http):
+        for task in (STRANGE[0], GOOD[0]):
+            await http.get(f'/tasks/{task.id}')
+            await http.post('/', json={'jsonrpc': '2.0', 'id': 1, 'method': 'GetTask', 'params': {'id': task.id}})
+    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == audit.logger.name]
+    assert [(line['task'], line['outcome']) for line in lines] == [
+        *[(STRANGE[0].id, 'INTERNAL_ERROR')] * 2,
+        *[(GOOD[0].id, 'OK')] * 2,
+    ]
 
 
 async def test_protobuf_has_them_all() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.support.proxy import HOST
 
-SETTINGS: Final[Mapping[str, Any]] = {'webhook_allow': ('127.0.0.1',)}
+SETTINGS: Final[Mapping[str, Any]] = {'webhook_allow': '127.0.0.1'}
 """What a server has to be told so that it calls receivers on loopback."""
 Answer = Callable[[str], Awaitable[int] | int]
 """Returns the status for a path."""

@@ -75,8 +75,9 @@ class GrpcBinding:
                 try:
                     params, context, _ = await self._begin(call, name, operation, visit)
                     result = await answer(self._wire.handler, params, context, _present)
+                    body = operation.to_binary(result)
                     self._audit.done(visit, result)
-                    return operation.to_binary(result)
+                    return body
                 except Exception as error:
                     await self._abort(call, error, codes, visit)
                     raise

@@ -198,8 +198,9 @@ class JsonRpcEndpoint:
         result = await operation.call(
             self._wire.handler, params, context, Attendance(call, self._wire.clock).is_present
         )
+        body = operation.to_json(result, params)
         self._audit.done(visit, result)
-        return operation.to_json(result, params)
+        return body
 
     async def _answer_batch(self, call: HttpCall, values: list[Any], visit: Visit) -> None:
         """Answers the requests of a batch in their order, each by itself."""

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.transport.anteroom import Anteroom, protocol_of
+from a2a_scribe.transport.turnstile import Turnstile, in_turn
 
 BACKLOG = 2048
 IDLE = 75
@@ -87,7 +88,7 @@ async def serve_http(
     """
     config = uvicorn.Config(
         app,
-        http=protocol_of(anteroom),
+        http=in_turn(protocol_of(anteroom), Turnstile()),
         lifespan='off',
         ws='none',
         log_config=None,

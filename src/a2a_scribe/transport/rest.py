@@ -106,8 +106,8 @@ class RestApp:
             return
         attendance = Attendance(call, self.wire.clock)
         result = await operation.call(self.wire.handler, params, context, attendance.is_present)
-        self._audit.done(visit, result)
         body = operation.to_json(result, params)
+        self._audit.done(visit, result)
         if operation.name == 'GetExtendedAgentCard':
             etag = tag_of_card(result, body)
             await answer_cached(call, body, self.media_type(call), EXTENDED_CARD_CACHING, admission.headers, etag=etag)

@@ -12,6 +12,7 @@ from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
 from a2a_scribe.journal.port import (
+    OPERATOR,
     Caller,
     Ended,
     Group,
@@ -35,6 +36,7 @@ from a2a_scribe.journal.sql.keys import delete_expired
 from a2a_scribe.journal.sql.listing import Listed, listing_of, tails_of
 from a2a_scribe.journal.sql.migrating import bring_up_to_date
 from a2a_scribe.journal.sql.pruning import delete_ended
+from a2a_scribe.journal.sql.reading import reading_of
 from a2a_scribe.journal.sql.resolving import GroupResolver
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import statements_of
@@ -222,15 +224,11 @@ class SqlJournal:
     async def read_task(self, task_id: str, caller: Caller) -> StoredTask | None:
         """Returns a task that `caller` sees."""
 
-        async def work(running: Running) -> StoredTask | None:
-            stored = await self._stored(running, task_id)
-            return stored if stored is not None and caller.sees(stored.row.scope) else None
+        return await self._access.read(lambda running: self._stored(running, task_id, caller))
 
-        return await self._access.read(work)
-
-    async def _stored(self, running: Running, task_id: str) -> StoredTask | None:
+    async def _stored(self, running: Running, task_id: str, caller: Caller = OPERATOR) -> StoredTask | None:
         """Reads the row, then the records up to its seq: they never change, so no snapshot transaction is needed."""
-        found = await running.rows(self._statements.read_task, {'the_id': task_id})
+        found = await running.rows(*reading_of(self._prefix, task_id, caller))
         if not found:
             return None
         *columns, snapshot, snapshot_seq = found[0]

@@ -49,7 +49,7 @@ def listing_of(
     prefix: str, caller: Caller, query: ListTasksRequest, position: PagePosition | None, limit: int
 ) -> Listing:
     """Returns how to read the page of `limit` rows that `query` asks for, after `position`."""
-    values = _values_of(caller)
+    values = scope_values(caller)
     if query.context_id:
         values['context_id'] = query.context_id
     if query.status:
@@ -64,7 +64,8 @@ def listing_of(
     return Listing(page, _count(prefix, filters), parameters)
 
 
-def _values_of(caller: Caller) -> dict[str, Any]:
+def scope_values(caller: Caller) -> dict[str, Any]:
+    """Returns what the columns of a task must be for the caller to see it."""
     if caller.is_operator:
         return {}
     values = {'owner': caller.scope.owner, 'tenant': caller.scope.tenant}
@@ -76,7 +77,7 @@ def _page(prefix: str, filters: Filters, *, continues: bool) -> Select[Any]:
     tasks = tables_of(prefix).tasks
     columns = tasks.c
     row = (columns.id, columns.status_time, columns.seq, columns.snapshot, columns.snapshot_seq)
-    statement = select(*row, _count(prefix, filters).scalar_subquery()).where(*_conditions(tasks, filters))
+    statement = select(*row, _count(prefix, filters).scalar_subquery()).where(*conditions(tasks, filters))
     if continues:
         time, task_id = columns.status_time, columns.id
         is_behind = and_(time == bindparam('last_time'), task_id < bindparam('last_id'))
@@ -87,10 +88,11 @@ def _page(prefix: str, filters: Filters, *, continues: bool) -> Select[Any]:
 @lru_cache(maxsize=256)
 def _count(prefix: str, filters: Filters) -> Select[Any]:
     tasks = tables_of(prefix).tasks.alias()
-    return select(func.count()).select_from(tasks).where(*_conditions(tasks, filters))
+    return select(func.count()).select_from(tasks).where(*conditions(tasks, filters))
 
 
-def _conditions(tasks: FromClause, filters: Filters) -> list[ColumnElement[bool]]:
+def conditions(tasks: FromClause, filters: Filters) -> list[ColumnElement[bool]]:
+    """Returns the conditions on columns, whose values are bound by their names after `the_`."""
     at_least = tasks.c.status_time >= bindparam('the_status_time')
     return [
         at_least if name == 'status_time' else tasks.c[name] == bindparam(f'the_{name}') for name in sorted(filters)
