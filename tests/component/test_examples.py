@@ -1,19 +1,27 @@
-"""The examples do what their docstrings say."""
+"""The examples do what their docstrings say, and those of `docs/serving.md` what the page says."""
 
+import re
 import runpy
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
 
 import httpx
 import pytest
 from a2a.client import Client, ClientConfig, ClientFactory
-from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest, StreamResponse, Task, TaskState
+from a2a.types.a2a_pb2 import AgentCard, Message, Part, Role, SendMessageRequest, StreamResponse, Task, TaskState
+from google.protobuf import json_format
 from starlette.applications import Starlette
+
+from a2a_scribe.protocol.required import missing_fields
+from a2a_scribe.testing.agents import ScriptedAgent, emit, message
 
 pytestmark = pytest.mark.anyio
 
 EXAMPLES = Path(__file__).resolve().parents[2] / 'examples'
+PAGE = EXAMPLES.parent / 'docs' / 'serving.md'
 URL = 'http://127.0.0.1:8000'
 
 
@@ -72,3 +80,28 @@ async def test_input_required_waits_in_the_database(sqlite_url: str) -> None:
 def test_every_example_is_tested(example: str) -> None:
     """A new one needs a test here."""
     assert f"app_of('{example}')" in Path(__file__).read_text(encoding='utf-8')
+
+
+def printed(kind: str, text: str) -> str:
+    """The example of the page that has `text` in it."""
+    examples = re.findall(rf'```{kind}\n(.*?)```', PAGE.read_text(encoding='utf-8'), re.DOTALL)
+    return str(next(example for example in examples if text in example))
+
+
+async def test_the_program_of_the_page_serves_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = ModuleType('agent')
+    agent.MyExecutor = lambda: ScriptedAgent([emit(message('hello'))])  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, 'agent', agent)
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / 'mine.py'
+    program.write_text(printed('python', 'def app():'), encoding='utf-8')
+    names = runpy.run_path(str(program))
+    assert missing_fields(names['card']) == ['supportedInterfaces']
+    async with client_of(names['app']()) as client:
+        [event] = await say(client, 'hello')
+    assert [part.text for part in event.message.parts] == ['hello']
+
+
+def test_the_card_of_the_page_lacks_nothing_but_interfaces() -> None:
+    card = json_format.Parse(printed('json', 'skills'), AgentCard())
+    assert missing_fields(card) == ['supportedInterfaces']

@@ -51,7 +51,9 @@ def _state(name: str, known: Collection[TaskState]) -> TaskState:
 def tasks_list(  # noqa: PLR0913 - each is a filter of its own
     database: Database,
     *,
-    state: Annotated[str | None, typer.Option(metavar='STATE', help='Only tasks in this state.')] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar='STATE', help='Only tasks in this state, as input-required.')
+    ] = None,
     owner: Annotated[str | None, typer.Option(metavar='TEXT', help='Only tasks of this owner.')] = None,
     tenant: Annotated[str | None, typer.Option(metavar='TEXT', help='Only tasks of this tenant.')] = None,
     agent: Annotated[str | None, typer.Option(metavar='TEXT', help='Only tasks of this agent.')] = None,

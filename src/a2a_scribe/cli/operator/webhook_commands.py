@@ -32,7 +32,9 @@ def _state(name: str) -> DeliveryState:
 def webhooks_list(
     database: Database,
     *,
-    state: Annotated[str | None, typer.Option(metavar='STATE', help='Only active or suspended ones.')] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar='STATE', help='Only those that are active, suspended or elsewhere.')
+    ] = None,
     task: Annotated[str | None, typer.Option(metavar='ID', help='Only those of this task.')] = None,
     agent: Agent = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help='How many.')] = 50,
