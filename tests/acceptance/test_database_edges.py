@@ -28,10 +28,13 @@ from a2a_scribe import DatabaseTaskStore, DefaultRequestHandler
 from a2a_scribe.core.records import CallerRecord, TurnStarted, decode, encode
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.journal.opening import open_store
-from a2a_scribe.journal.port import Accept, Caller, Done, Group, Journal, NodeRow, PutConfig, Queued
+from a2a_scribe.journal.port import Journal, NodeRow
+from a2a_scribe.journal.results import Done, Queued
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import statements_of
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
+from a2a_scribe.journal.tasks import Caller
+from a2a_scribe.journal.writes import Accept, Group, PutConfig
 from a2a_scribe.protocol.states import COMPLETED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import NodeId, Scope, TurnId
 from a2a_scribe.testing.agents import Run, ScriptedAgent, artifact, do, emit, status, task, wait

@@ -22,8 +22,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from a2a_scribe.core.records import SHOWN
 from a2a_scribe.journal.deliveries import DeliveryQuery
-from a2a_scribe.journal.port import OPERATOR
 from a2a_scribe.journal.sql.journal import SqlJournal
+from a2a_scribe.journal.tasks import OPERATOR
 from a2a_scribe.protocol.types import ListTasksRequest
 from tests.support.hooks import SETTINGS, Hook, Hooks, receiving
 from tests.support.proxy import wait_for_seconds

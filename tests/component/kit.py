@@ -31,8 +31,8 @@ from a2a_scribe.core.auditing import audit_records, audit_task
 from a2a_scribe.core.records import Record
 from a2a_scribe.engine.engine import Engine
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import Caller
 from a2a_scribe.journal.stores import JournalTaskStore
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.types import Event, Message, Part, Role, Scope, Task, TaskArtifactUpdateEvent, TaskState
 from a2a_scribe.testing.agents import ScriptedAgent
 from a2a_scribe.testing.clock import FakeClock

@@ -14,7 +14,7 @@ from a2a_scribe import Settings
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.engine import starts
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Group
+from a2a_scribe.journal.writes import Group
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.signals import CommitPoint
 from a2a_scribe.testing.agents import Run, ScriptedAgent, artifact, do, emit, status, task, wait

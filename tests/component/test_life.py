@@ -12,7 +12,7 @@ from a2a.utils.errors import InternalError
 
 from a2a_scribe import DefaultRequestHandler, InMemoryTaskStore, Settings
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.journal.tasks import Caller, StoredTask
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import Task
 from a2a_scribe.testing.agents import Run, ScriptedAgent, artifact, attempt, do, emit, status, task, wait

@@ -10,7 +10,10 @@ import pytest
 from a2a_scribe import Rerun, Settings, rerun_of
 from a2a_scribe.core.records import RerunAsked, encode_rerun
 from a2a_scribe.core.statuses import RECOVERY
-from a2a_scribe.journal.port import OPERATOR, AskRerun, NodeRow, Queued
+from a2a_scribe.journal.port import NodeRow
+from a2a_scribe.journal.results import Queued
+from a2a_scribe.journal.tasks import OPERATOR
+from a2a_scribe.journal.writes import AskRerun
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import TurnId
 from a2a_scribe.testing.agents import Script, ScriptedAgent, artifact, emit, status, task, wait

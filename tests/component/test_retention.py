@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from a2a_scribe import Settings
-from a2a_scribe.journal.port import Ended
+from a2a_scribe.journal.tasks import Ended
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, REJECTED
 from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.testing.agents import ScriptedAgent, emit, status, wait

@@ -11,7 +11,8 @@ from a2a.server.tasks import PushNotificationEvent, PushNotificationSender
 from a2a.utils.errors import InternalError, InvalidParamsError
 
 from a2a_scribe import Settings
-from a2a_scribe.journal.port import Group, TaskRow
+from a2a_scribe.journal.tasks import TaskRow
+from a2a_scribe.journal.writes import Group
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import SendMessageRequest, Task
 from a2a_scribe.testing.agents import Run, Script, ScriptedAgent, artifact, do, emit, fail, status, task, wait

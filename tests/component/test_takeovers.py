@@ -15,7 +15,8 @@ from a2a_scribe.core.statuses import RECOVERY
 from a2a_scribe.engine import lookout
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import Caller, NodeRow, StoredTask
+from a2a_scribe.journal.port import NodeRow
+from a2a_scribe.journal.tasks import Caller, StoredTask
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, SUBMITTED, WORKING
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import CrashPolicy

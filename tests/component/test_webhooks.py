@@ -18,7 +18,8 @@ from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalUnavailableError, SettingsError
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, KeepDeliveries
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import Group, Receipt
+from a2a_scribe.journal.results import Receipt
+from a2a_scribe.journal.writes import Group
 from a2a_scribe.protocol.states import COMPLETED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import Task, TaskPushNotificationConfig
 from a2a_scribe.push.delivery import Answer, DeliveryFailedError, Outgoing

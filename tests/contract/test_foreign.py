@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from a2a_scribe import DefaultRequestHandler
 from a2a_scribe.journal import foreign
 from a2a_scribe.journal.foreign import ForeignJournal
-from a2a_scribe.journal.port import Caller
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import Scope
 from a2a_scribe.settings import Settings

@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from a2a_scribe.journal.port import CancelDue, Journal, Queued
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import CancelDue, Queued
 from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.journal.sql.running import Running

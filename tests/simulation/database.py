@@ -12,18 +12,10 @@ from typing import Any
 from a2a_scribe.core.records import Record, decode_turn_started
 from a2a_scribe.errors import EnvironmentFault, JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import (
-    Accept,
-    Caller,
-    Group,
-    NodeRow,
-    Queued,
-    Receipt,
-    StoredTask,
-    TaskPage,
-    TaskRow,
-    WriteResult,
-)
+from a2a_scribe.journal.port import NodeRow
+from a2a_scribe.journal.results import Queued, Receipt, WriteResult
+from a2a_scribe.journal.tasks import Caller, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.writes import Accept, Group
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 from tests.simulation.loop import Life
 from tests.simulation.world import World

@@ -23,8 +23,8 @@ from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import SHOWN, TURN_ENDED, Change, Record, Shown, TaskCreated, TurnEnded, TurnStarted
 from a2a_scribe.core.records import decode as decode_record
 from a2a_scribe.engine.commits import CommitLoop
-from a2a_scribe.journal.port import TaskRow
 from a2a_scribe.journal.rows import status_micros
+from a2a_scribe.journal.tasks import TaskRow
 from a2a_scribe.protocol.faults import TemporaryError
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL, name_of
 from a2a_scribe.protocol.types import Task, TaskState

@@ -38,19 +38,9 @@ from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.journal import decisions, memory
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import (
-    Accept,
-    Append,
-    AppendResult,
-    Claimed,
-    Group,
-    Queued,
-    Receipt,
-    Released,
-    TaskRow,
-    WriteResult,
-    without_owner,
-)
+from a2a_scribe.journal.results import AppendResult, Claimed, Queued, Receipt, Released, WriteResult
+from a2a_scribe.journal.tasks import TaskRow, without_owner
+from a2a_scribe.journal.writes import Accept, Append, Group
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId, TaskState
 from tests.simulation.scenario import run

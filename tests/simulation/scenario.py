@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from a2a_scribe import Settings
-from a2a_scribe.journal.port import TaskRow
+from a2a_scribe.journal.tasks import TaskRow
 from a2a_scribe.protocol.states import TERMINAL
 from tests.simulation import invariants, switches
 from tests.simulation.agents import Plan, SimulatedAgent, draw_plan

@@ -7,7 +7,7 @@ from a2a.server.context import ServerCallContext
 from a2a_scribe.core.records import CallerRecord, TurnStarted, decode_turn_started, encode
 from a2a_scribe.engine.contexts import rebuild_context, record_caller
 from a2a_scribe.engine.orders import CancelOrder
-from a2a_scribe.journal.port import Caller
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.types import Scope, SendMessageRequest, Struct, TurnId
 
 

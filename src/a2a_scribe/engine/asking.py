@@ -7,7 +7,9 @@ from a2a_scribe.engine.observers import state_of
 from a2a_scribe.engine.orders import CancelOrder
 from a2a_scribe.engine.session import Session
 from a2a_scribe.errors import JournalUnavailableError
-from a2a_scribe.journal.port import AskCancel, Queued, StoredTask
+from a2a_scribe.journal.results import Queued
+from a2a_scribe.journal.tasks import StoredTask
+from a2a_scribe.journal.writes import AskCancel
 from a2a_scribe.protocol.states import TERMINAL
 
 MARGIN: Final = 5.0

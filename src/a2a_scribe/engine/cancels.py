@@ -21,7 +21,10 @@ from a2a_scribe.engine.session import Session
 from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import AgentFault, JournalUnavailableError
-from a2a_scribe.journal.port import Claim, Claimed, Refused, StoredTask, WaitingCancel, WriteResult
+from a2a_scribe.journal.port import WaitingCancel
+from a2a_scribe.journal.results import Claimed, Refused, WriteResult
+from a2a_scribe.journal.tasks import StoredTask
+from a2a_scribe.journal.writes import Claim
 from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.states import CANCELED, TERMINAL, name_of
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Task, TaskState, TurnId

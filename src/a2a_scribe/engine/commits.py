@@ -19,7 +19,9 @@ from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.writer import KeyTakenError, Writer
 from a2a_scribe.errors import EnvironmentFault, JournalRefusedError, JournalUnavailableError, NodeFencedError
-from a2a_scribe.journal.port import Append, AppendResult, Group, Journal, Judged, Known, Receipt, Write, WriteResult
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import AppendResult, Known, Receipt, WriteResult
+from a2a_scribe.journal.writes import Append, Group, Judged, Write
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.settings import Settings
 from a2a_scribe.signals import CommitPoint, Signals, TroublePoint

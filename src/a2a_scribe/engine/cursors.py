@@ -14,7 +14,8 @@ from a2a_scribe.engine.hub import Hub
 from a2a_scribe.engine.registry import Registry
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalRefusedError
-from a2a_scribe.journal.port import Caller, Journal
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.types import Task
 
 MOST_RECORDS = 500

@@ -20,7 +20,8 @@ from a2a_scribe.journal.deliveries import (
     KeepDeliveries,
     Kept,
 )
-from a2a_scribe.journal.port import Group, WriteResult
+from a2a_scribe.journal.results import WriteResult
+from a2a_scribe.journal.writes import Group
 from a2a_scribe.protocol.types import Task
 from a2a_scribe.services import Background, Service
 from a2a_scribe.settings import Settings

@@ -24,7 +24,9 @@ from a2a_scribe.engine.parts import Parts
 from a2a_scribe.engine.session import Duties, Session
 from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError, OperatorError
 from a2a_scribe.ids import IdSource, UuidSource
-from a2a_scribe.journal.port import Caller, DropConfig, Journal, PutConfig, StoredTask, TaskPage
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.tasks import Caller, StoredTask, TaskPage
+from a2a_scribe.journal.writes import DropConfig, PutConfig
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.service_parameters import LAST_EVENT_ID

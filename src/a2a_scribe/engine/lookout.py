@@ -14,7 +14,8 @@ from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.errors import EnvironmentFault
-from a2a_scribe.journal.port import Journal, LivingNode, TaskRow
+from a2a_scribe.journal.port import Journal, LivingNode
+from a2a_scribe.journal.tasks import TaskRow
 from a2a_scribe.settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from a2a_scribe.engine.cursors import Cursor, Reading
 from a2a_scribe.engine.hub import Bell
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.errors import CallerGoneError, JournalUnavailableError
-from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.journal.tasks import Caller, StoredTask
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import (
     Message,

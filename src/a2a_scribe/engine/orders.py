@@ -11,7 +11,7 @@ from a2a_scribe.core.records import CallerRecord, CancelAsked, decode_cancel, en
 from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.contexts import rebuild_context, record_caller
 from a2a_scribe.engine.deadlines import DeadlinePolicy
-from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.journal.tasks import Caller, StoredTask
 from a2a_scribe.protocol.types import Message, SendMessageRequest, Struct, Task, TaskPushNotificationConfig
 from a2a_scribe.settings import CrashPolicy
 

@@ -16,7 +16,9 @@ from a2a_scribe.engine.registry import Registry
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
-from a2a_scribe.journal.port import Accept, Caller, Claim, Journal, StoredTask, TakeOver, TaskRow, Write
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.tasks import Caller, StoredTask, TaskRow
+from a2a_scribe.journal.writes import Accept, Claim, TakeOver, Write
 from a2a_scribe.protocol.states import FAILED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, TurnId
 from a2a_scribe.services import Background

@@ -11,7 +11,10 @@ from a2a_scribe.engine.cursors import BATCH_BYTES, MOST_RECORDS
 from a2a_scribe.engine.observers import Presence, Ticket, TurnObserver, always
 from a2a_scribe.engine.orders import MessageKey, Order
 from a2a_scribe.engine.session import Session
-from a2a_scribe.journal.port import Journal, Key, Known, StoredTask
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Known
+from a2a_scribe.journal.tasks import StoredTask
+from a2a_scribe.journal.writes import Key
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import Message, Task, TurnId

@@ -12,7 +12,8 @@ from functools import partial
 from a2a_scribe.clock import Clock
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.errors import EnvironmentFault
-from a2a_scribe.journal.port import Ended, Journal
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.tasks import Ended
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, REJECTED
 from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.settings import Settings

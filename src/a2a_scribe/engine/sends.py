@@ -17,18 +17,9 @@ from a2a_scribe.engine.waiting import Waiting
 from a2a_scribe.engine.writer import KeyTakenError, Writer
 from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
-from a2a_scribe.journal.port import (
-    Accept,
-    Claimed,
-    Full,
-    Known,
-    Missing,
-    Queued,
-    Refused,
-    Stale,
-    StoredTask,
-    WriteResult,
-)
+from a2a_scribe.journal.results import Claimed, Full, Known, Missing, Queued, Refused, Stale, WriteResult
+from a2a_scribe.journal.tasks import StoredTask
+from a2a_scribe.journal.writes import Accept
 from a2a_scribe.protocol.types import TurnId
 
 ATTEMPTS = 20

@@ -37,22 +37,10 @@ from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.waiting import Waiting, WaitingMessages
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
-from a2a_scribe.journal.port import (
-    Append,
-    AppendResult,
-    CancelDue,
-    DropConfig,
-    Group,
-    Judged,
-    Known,
-    NextTurn,
-    PutConfig,
-    Queued,
-    TaskRow,
-    WaitingCancel,
-    WaitingRerun,
-    Write,
-)
+from a2a_scribe.journal.port import WaitingCancel, WaitingRerun
+from a2a_scribe.journal.results import AppendResult, CancelDue, Known, NextTurn, Queued
+from a2a_scribe.journal.tasks import TaskRow
+from a2a_scribe.journal.writes import Append, DropConfig, Group, Judged, PutConfig, Write
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task, TurnId
 from a2a_scribe.services import Background, Service, Supervisor

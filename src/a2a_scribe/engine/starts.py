@@ -23,7 +23,7 @@ from a2a_scribe.engine.turn import Prepare, Turn
 from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.waiting import Waiting
 from a2a_scribe.engine.writer import Writer, WriterTools
-from a2a_scribe.journal.port import Key
+from a2a_scribe.journal.writes import Key
 from a2a_scribe.protocol.types import Struct, Task
 
 

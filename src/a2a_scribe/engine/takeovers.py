@@ -27,7 +27,9 @@ from a2a_scribe.engine.stops import STOPPED_TEXT
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.decisions import starting_record
-from a2a_scribe.journal.port import Caller, Claimed, StoredTask, TakeOver, TaskRow, WriteResult
+from a2a_scribe.journal.results import Claimed, WriteResult
+from a2a_scribe.journal.tasks import Caller, StoredTask, TaskRow
+from a2a_scribe.journal.writes import TakeOver
 from a2a_scribe.protocol.states import FAILED, INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, Task, TaskStatus, TaskStatusUpdateEvent
 

@@ -31,8 +31,10 @@ from a2a_scribe.engine.refusals import (
 )
 from a2a_scribe.engine.tail import Tail
 from a2a_scribe.errors import TurnEndedError
-from a2a_scribe.journal.port import Append, AppendResult, Caller, Key, Known, Released, StoredTask, TaskRow
+from a2a_scribe.journal.results import AppendResult, Known, Released
 from a2a_scribe.journal.rows import status_micros
+from a2a_scribe.journal.tasks import Caller, StoredTask, TaskRow
+from a2a_scribe.journal.writes import Append, Key
 from a2a_scribe.protocol.states import INTERRUPTED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, TaskPushNotificationConfig, TaskState
 from a2a_scribe.settings import Settings

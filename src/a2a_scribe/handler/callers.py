@@ -10,7 +10,7 @@ from a2a_scribe.core.records import CallerRecord
 from a2a_scribe.engine.contexts import record_caller
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.handler.guards import check_id
-from a2a_scribe.journal.port import Caller
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.ids import is_usable
 from a2a_scribe.protocol.types import Scope

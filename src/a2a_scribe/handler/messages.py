@@ -19,7 +19,7 @@ from a2a_scribe.handler.callers import Callers
 from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
 from a2a_scribe.handler.keys import key_of
 from a2a_scribe.handler.push_configs import PushConfigs
-from a2a_scribe.journal.port import Caller, StoredTask
+from a2a_scribe.journal.tasks import Caller, StoredTask
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.states import FAILED, TERMINAL, name_of
 from a2a_scribe.protocol.types import (

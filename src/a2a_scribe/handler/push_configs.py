@@ -19,7 +19,7 @@ from a2a_scribe.engine.engine import Engine
 from a2a_scribe.handler import guards
 from a2a_scribe.handler.callers import Callers, HasTenant
 from a2a_scribe.ids import IdSource
-from a2a_scribe.journal.port import Caller
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.faults import InvalidFieldError
 from a2a_scribe.protocol.paging import MAX_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.types import SendMessageRequest, TaskPushNotificationConfig

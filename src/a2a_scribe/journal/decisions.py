@@ -6,23 +6,9 @@ They are the rules of docs/architecture.md, "Claims and releases", which `tests/
 from dataclasses import replace
 
 from a2a_scribe.core.records import TURN_STARTED, Record, decode_turn_started
-from a2a_scribe.journal.port import (
-    Accept,
-    Append,
-    AskCancel,
-    AskRerun,
-    Caller,
-    Claim,
-    Claimed,
-    Full,
-    Missing,
-    Queued,
-    Refused,
-    Stale,
-    TakeOver,
-    TaskRow,
-    WriteResult,
-)
+from a2a_scribe.journal.results import Claimed, Full, Missing, Queued, Refused, Stale, WriteResult
+from a2a_scribe.journal.tasks import Caller, TaskRow
+from a2a_scribe.journal.writes import Accept, Append, AskCancel, AskRerun, Claim, TakeOver
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task
 

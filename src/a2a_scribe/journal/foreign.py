@@ -30,26 +30,11 @@ from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, Task
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
 from a2a_scribe.journal.memory import MemoryJournal, records_after
-from a2a_scribe.journal.port import (
-    Append,
-    Caller,
-    Claimed,
-    Ended,
-    Group,
-    Judged,
-    LivingNode,
-    NodeRow,
-    Queued,
-    Receipt,
-    Released,
-    StoredTask,
-    TaskPage,
-    TaskRow,
-    WaitingCancel,
-    WaitingRerun,
-    without_owner,
-)
+from a2a_scribe.journal.port import LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.results import Claimed, Queued, Receipt, Released
 from a2a_scribe.journal.rows import row_of_task
+from a2a_scribe.journal.tasks import Caller, Ended, StoredTask, TaskPage, TaskRow, without_owner
+from a2a_scribe.journal.writes import Append, Group, Judged
 from a2a_scribe.protocol.states import CANCELED, SUBMITTED, TERMINAL
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig, TaskStatus
 

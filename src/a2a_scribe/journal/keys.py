@@ -3,7 +3,8 @@
 from collections import defaultdict
 from itertools import islice
 
-from a2a_scribe.journal.port import Accept, Append, Key, Known
+from a2a_scribe.journal.results import Known
+from a2a_scribe.journal.writes import Accept, Append, Key
 from a2a_scribe.protocol.types import Scope
 
 MOST_KEYS = 1_000

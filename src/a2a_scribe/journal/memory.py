@@ -31,40 +31,34 @@ from a2a_scribe.journal.deliveries import (
 )
 from a2a_scribe.journal.keys import MemoryKeys
 from a2a_scribe.journal.memory_deliveries import MemoryDeliveries
-from a2a_scribe.journal.port import (
-    Accept,
-    Append,
+from a2a_scribe.journal.port import LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.results import (
     AppendResult,
-    AskCancel,
-    AskRerun,
-    Caller,
     CancelDue,
-    Claim,
     Claimed,
     Continues,
     Done,
-    DropConfig,
-    Ended,
-    Group,
-    LivingNode,
     NextTurn,
-    NodeRow,
-    PutConfig,
     Queued,
     Receipt,
     Released,
     Stale,
-    StoredTask,
-    TakeOver,
-    TaskPage,
-    TaskRow,
-    WaitingCancel,
-    WaitingRerun,
-    Write,
     WriteResult,
-    without_owner,
 )
 from a2a_scribe.journal.rows import row_of_task, status_micros
+from a2a_scribe.journal.tasks import Caller, Ended, StoredTask, TaskPage, TaskRow, without_owner
+from a2a_scribe.journal.writes import (
+    Accept,
+    Append,
+    AskCancel,
+    AskRerun,
+    Claim,
+    DropConfig,
+    Group,
+    PutConfig,
+    TakeOver,
+    Write,
+)
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig

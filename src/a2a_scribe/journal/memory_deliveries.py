@@ -15,7 +15,7 @@ from a2a_scribe.journal.deliveries import (
     Kept,
     SetState,
 )
-from a2a_scribe.journal.port import TaskRow
+from a2a_scribe.journal.tasks import TaskRow
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import NodeId, Scope, TaskPushNotificationConfig
 

@@ -1,7 +1,7 @@
 """From tasks to rows: the columns that a whole task stands for. Pure."""
 
 from a2a_scribe.core.records import VERSION
-from a2a_scribe.journal.port import TaskRow
+from a2a_scribe.journal.tasks import TaskRow
 from a2a_scribe.protocol.types import Scope, Task, Timestamp
 
 

@@ -14,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import Caller, Journal
+from a2a_scribe.journal.port import Journal
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE
 from a2a_scribe.protocol.types import ListTasksRequest, ListTasksResponse, Scope, Task
 

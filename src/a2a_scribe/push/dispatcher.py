@@ -14,7 +14,7 @@ from typing import Final
 
 from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryOutcome, Kept
-from a2a_scribe.journal.port import DropConfig, Group, Judged, PutConfig
+from a2a_scribe.journal.writes import DropConfig, Group, Judged, PutConfig
 from a2a_scribe.push.courier import Courier, Step
 from a2a_scribe.push.desk import Desk, Wait
 from a2a_scribe.push.lanes import Lanes, Place

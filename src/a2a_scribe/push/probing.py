@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from a2a_scribe.clock import Clock
 from a2a_scribe.journal.deliveries import DeliveryKey
-from a2a_scribe.journal.port import OPERATOR, Journal
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.tasks import OPERATOR
 from a2a_scribe.push.delivery import Answer, Poster
 from a2a_scribe.push.notifications import body_of, outgoing, whole
 from a2a_scribe.push.webhooks import Webhooks

@@ -29,27 +29,10 @@ from a2a_scribe.core.records import (
     encode_cancel,
     encode_rerun,
 )
-from a2a_scribe.journal.port import (
-    Accept,
-    Append,
-    AppendResult,
-    AskCancel,
-    AskRerun,
-    Caller,
-    CancelDue,
-    Claim,
-    Claimed,
-    Group,
-    Journal,
-    NextTurn,
-    NodeRow,
-    Receipt,
-    Released,
-    TakeOver,
-    TaskRow,
-    Write,
-    without_owner,
-)
+from a2a_scribe.journal.port import Journal, NodeRow
+from a2a_scribe.journal.results import AppendResult, CancelDue, Claimed, NextTurn, Receipt, Released
+from a2a_scribe.journal.tasks import Caller, TaskRow, without_owner
+from a2a_scribe.journal.writes import Accept, Append, AskCancel, AskRerun, Claim, Group, TakeOver, Write
 from a2a_scribe.protocol.states import SUBMITTED
 from a2a_scribe.protocol.types import (
     Artifact,

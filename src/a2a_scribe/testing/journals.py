@@ -7,21 +7,10 @@ from pathlib import Path
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
-from a2a_scribe.journal.port import (
-    Caller,
-    Ended,
-    Group,
-    Hints,
-    Journal,
-    LivingNode,
-    NodeRow,
-    Receipt,
-    StoredTask,
-    TaskPage,
-    TaskRow,
-    WaitingCancel,
-    WaitingRerun,
-)
+from a2a_scribe.journal.port import Hints, Journal, LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.results import Receipt
+from a2a_scribe.journal.tasks import Caller, Ended, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.writes import Group
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNotificationConfig
 
 

@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from typer.testing import CliRunner
 
 from a2a_scribe.cli.commands import app
-from a2a_scribe.journal.port import Caller
 from a2a_scribe.journal.sql.journal import SqlJournal
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.contract.scenes import config_of

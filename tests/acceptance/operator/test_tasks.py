@@ -21,9 +21,10 @@ from a2a_scribe.cli.operator.output import time_text
 from a2a_scribe.clock import SystemClock
 from a2a_scribe.cluster.locks import CAN_LOCK
 from a2a_scribe.errors import JournalUnavailableError, NodeFencedError
-from a2a_scribe.journal.port import Group, LivingNode, NodeRow
+from a2a_scribe.journal.port import LivingNode, NodeRow
 from a2a_scribe.journal.sql.inspecting import Inspector
 from a2a_scribe.journal.sql.journal import SqlJournal
+from a2a_scribe.journal.writes import Group
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, WORKING, name_of
 from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.testing.contract.scenes import outside

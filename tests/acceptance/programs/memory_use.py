@@ -37,9 +37,10 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from a2a_scribe import DefaultRequestHandler
 from a2a_scribe.core.records import ARTIFACT, shown_event
-from a2a_scribe.journal.port import Group, Receipt
+from a2a_scribe.journal.results import Receipt
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.journal.stores import JournalTaskStore
+from a2a_scribe.journal.writes import Group
 
 WARM_UP = 500
 PAGE = os.sysconf('SC_PAGE_SIZE')

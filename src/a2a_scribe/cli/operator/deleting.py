@@ -10,8 +10,8 @@ from a2a_scribe.cli.operator.output import count_text, print_json, state_text
 from a2a_scribe.cli.operator.rows import no_task
 from a2a_scribe.clock import SystemClock
 from a2a_scribe.errors import SettingsError, TaskConflictError
-from a2a_scribe.journal.port import OPERATOR, Ended
 from a2a_scribe.journal.sql.inspecting import TaskFilter
+from a2a_scribe.journal.tasks import OPERATOR, Ended
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import TaskState
 

@@ -24,19 +24,12 @@ from a2a_scribe.cluster.node import Node
 from a2a_scribe.core.records import CallerRecord, CancelAsked, Change, Outcome, Record, TurnEnded, encode, encode_cancel
 from a2a_scribe.core.statuses import TurnFacts, change_status
 from a2a_scribe.ids import UuidSource
-from a2a_scribe.journal.port import (
-    OPERATOR,
-    Append,
-    AskCancel,
-    Claim,
-    Claimed,
-    Group,
-    LivingNode,
-    TakeOver,
-    TaskRow,
-)
+from a2a_scribe.journal.port import LivingNode
+from a2a_scribe.journal.results import Claimed
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.journal.sql.inspecting import NodeInfo, TaskLook
+from a2a_scribe.journal.tasks import OPERATOR, TaskRow
+from a2a_scribe.journal.writes import Append, AskCancel, Claim, Group, TakeOver
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, Struct, TaskState
 

@@ -14,7 +14,9 @@ from a2a_scribe.cli.operator.output import print_json, state_text
 from a2a_scribe.cli.operator.rows import no_task
 from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.core.records import RerunAsked, encode_rerun
-from a2a_scribe.journal.port import OPERATOR, AskRerun, Queued, TaskRow
+from a2a_scribe.journal.results import Queued
+from a2a_scribe.journal.tasks import OPERATOR, TaskRow
+from a2a_scribe.journal.writes import AskRerun
 from a2a_scribe.protocol.states import TERMINAL
 
 KEPT: Final = 24 * 3600

@@ -4,7 +4,7 @@ from typing import Any
 
 from a2a_scribe.cli.operator.databases import FOUND, complain
 from a2a_scribe.cli.operator.output import state_text, time_text
-from a2a_scribe.journal.port import TaskRow
+from a2a_scribe.journal.tasks import TaskRow
 
 
 def no_task(task_id: str) -> int:

@@ -19,8 +19,8 @@ from a2a_scribe.cli.operator.records import change_of, state_after, text_of
 from a2a_scribe.cli.operator.rows import no_task, row_values
 from a2a_scribe.core.auditing import UNDECODABLE
 from a2a_scribe.core.records import TURN_STARTED, TurnEnded, TurnStarted, decode_turn_started
-from a2a_scribe.journal.port import OPERATOR, StoredTask, TaskRow
 from a2a_scribe.journal.sql.inspecting import InboxRow, TaskLook
+from a2a_scribe.journal.tasks import OPERATOR, StoredTask, TaskRow
 from a2a_scribe.protocol.types import TaskPushNotificationConfig
 
 PORTION = 200

@@ -9,7 +9,7 @@ from a2a_scribe.cli.operator.output import console, print_json, printable, time_
 from a2a_scribe.cli.operator.records import change_of, record_values, state_after, summary_of
 from a2a_scribe.cli.operator.rows import no_task
 from a2a_scribe.core.records import Record
-from a2a_scribe.journal.port import OPERATOR
+from a2a_scribe.journal.tasks import OPERATOR
 from a2a_scribe.protocol.states import TERMINAL
 
 PORTION, PORTION_BYTES = 200, 1_000_000

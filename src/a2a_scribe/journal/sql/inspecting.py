@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from a2a_scribe.core.records import Record
-from a2a_scribe.journal.port import TaskRow
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.dialects import stored_bytes
@@ -18,6 +17,7 @@ from a2a_scribe.journal.sql.migrating import Schema, schema_of
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import statements_of
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX, tables_of
+from a2a_scribe.journal.tasks import TaskRow
 from a2a_scribe.protocol.paging import PagePosition
 from a2a_scribe.protocol.types import NodeId, TaskState
 

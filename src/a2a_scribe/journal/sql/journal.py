@@ -11,21 +11,8 @@ from a2a_scribe.core.records import CANCEL, RERUN, Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
-from a2a_scribe.journal.port import (
-    OPERATOR,
-    Caller,
-    Ended,
-    Group,
-    Hints,
-    LivingNode,
-    NodeRow,
-    Receipt,
-    StoredTask,
-    TaskPage,
-    TaskRow,
-    WaitingCancel,
-    WaitingRerun,
-)
+from a2a_scribe.journal.port import Hints, LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.results import Receipt
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
@@ -42,6 +29,8 @@ from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import statements_of
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX, tables_of
 from a2a_scribe.journal.sql.writing import AlreadyWritten, GroupWriter
+from a2a_scribe.journal.tasks import OPERATOR, Caller, Ended, StoredTask, TaskPage, TaskRow
+from a2a_scribe.journal.writes import Group
 from a2a_scribe.protocol.paging import DEFAULT_PAGE_SIZE, PagePosition, decode_token, encode_token
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Scope, Task, TaskPushNotificationConfig

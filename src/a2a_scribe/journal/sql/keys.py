@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import BindParameter, Delete, Insert, Select, Table, bindparam, delete, or_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
-from a2a_scribe.journal.port import Key, Known
+from a2a_scribe.journal.results import Known
 from a2a_scribe.journal.sql.running import Running
+from a2a_scribe.journal.writes import Key
 from a2a_scribe.protocol.types import Scope, TurnId
 
 MOST_KEYS = 1_000

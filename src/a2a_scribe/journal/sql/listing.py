@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, FromClause, Select, and_, bindparam, func, or_, select
 
-from a2a_scribe.journal.port import Caller
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.journal.sql.running import Parameters
 from a2a_scribe.journal.sql.tables import Tables, tables_of
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.paging import PagePosition
 from a2a_scribe.protocol.types import ListTasksRequest
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Delete, Select, bindparam, delete, select
 
-from a2a_scribe.journal.port import Ended
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.tables import Tables, tables_of
+from a2a_scribe.journal.tasks import Ended
 
 MOST_TASKS, MOST_RECORDS = 100, 1_000
 """What one transaction deletes at most; a longer task is deleted alone."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, select
 
-from a2a_scribe.journal.port import Caller
 from a2a_scribe.journal.sql.listing import Filters, conditions, scope_values
 from a2a_scribe.journal.sql.running import Parameters
 from a2a_scribe.journal.sql.statements import TASK_COLUMNS
 from a2a_scribe.journal.sql.tables import tables_of
+from a2a_scribe.journal.tasks import Caller
 
 
 def reading_of(prefix: str, task_id: str, caller: Caller) -> tuple[Select[Any], Parameters]:

@@ -5,28 +5,18 @@ The group is this node's newest, and nobody else moves a task that the node owns
 
 from a2a_scribe.core.records import CANCEL, TURN_STARTED, decode_turn_started
 from a2a_scribe.journal.deliveries import KeepDeliveries
-from a2a_scribe.journal.port import (
-    Accept,
-    Append,
+from a2a_scribe.journal.results import (
     AppendResult,
-    AskCancel,
-    AskRerun,
     CancelDue,
-    Claim,
     Claimed,
     Continues,
     Done,
-    Group,
-    Key,
     Known,
     NextTurn,
     Queued,
     Receipt,
     Released,
     Stale,
-    TakeOver,
-    TaskRow,
-    Write,
     WriteResult,
 )
 from a2a_scribe.journal.sql import rows
@@ -34,6 +24,8 @@ from a2a_scribe.journal.sql.deliveries import DeliveryTable
 from a2a_scribe.journal.sql.keys import KeyTable
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
+from a2a_scribe.journal.tasks import TaskRow
+from a2a_scribe.journal.writes import Accept, Append, AskCancel, AskRerun, Claim, Group, Key, TakeOver, Write
 
 LOOK_AHEAD = 10_000
 """Records after which a started turn is not looked for any more."""

@@ -6,7 +6,8 @@ from typing import Any
 from a2a_scribe.core.projection import Projection, fold, task_of_snapshot
 from a2a_scribe.core.records import TURN_STARTED, VERSION, Record
 from a2a_scribe.journal.deliveries import DeliveryState
-from a2a_scribe.journal.port import Accept, AskCancel, AskRerun, Group, StoredTask, TaskRow
+from a2a_scribe.journal.tasks import StoredTask, TaskRow
+from a2a_scribe.journal.writes import Accept, AskCancel, AskRerun, Group
 from a2a_scribe.protocol.types import NodeId, Scope, Task, TaskPushNotificationConfig, TurnId
 
 

@@ -20,38 +20,39 @@ from a2a_scribe.journal.decisions import (
     starting_record,
 )
 from a2a_scribe.journal.deliveries import KeepDeliveries
-from a2a_scribe.journal.port import (
-    Accept,
-    Append,
+from a2a_scribe.journal.results import (
     AppendResult,
-    AskCancel,
-    AskRerun,
     CancelDue,
-    Claim,
     Claimed,
     Continues,
     Done,
-    DropConfig,
-    Group,
-    Judged,
     Known,
     NextTurn,
-    PutConfig,
     Queued,
     Receipt,
     Released,
     Stale,
-    TakeOver,
-    TaskRow,
-    Write,
     WriteResult,
-    without_owner,
 )
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.deliveries import DeliveryTable
 from a2a_scribe.journal.sql.keys import KeyTable
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
+from a2a_scribe.journal.tasks import TaskRow, without_owner
+from a2a_scribe.journal.writes import (
+    Accept,
+    Append,
+    AskCancel,
+    AskRerun,
+    Claim,
+    DropConfig,
+    Group,
+    Judged,
+    PutConfig,
+    TakeOver,
+    Write,
+)
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import NodeId
 

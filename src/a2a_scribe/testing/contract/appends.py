@@ -7,7 +7,8 @@ import pytest
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError
-from a2a_scribe.journal.port import Continues, Journal
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Continues
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import NO_BOUND, all_records, check
 from a2a_scribe.testing.contract.scenes import born, history_of

@@ -1,18 +1,7 @@
 """Cancels, and wishes for other attempts, that wait for the node that owns the task."""
 
-from a2a_scribe.journal.port import (
-    CancelDue,
-    Claimed,
-    Journal,
-    Missing,
-    NextTurn,
-    Queued,
-    Refused,
-    Released,
-    Stale,
-    WaitingCancel,
-    WaitingRerun,
-)
+from a2a_scribe.journal.port import Journal, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.results import CancelDue, Claimed, Missing, NextTurn, Queued, Refused, Released, Stale
 from a2a_scribe.protocol.states import CANCELED, COMPLETED
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import check

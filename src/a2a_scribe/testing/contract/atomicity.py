@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from a2a_scribe.errors import JournalRefusedError
-from a2a_scribe.journal.port import Claimed, DropConfig, Journal, Released
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Claimed, Released
+from a2a_scribe.journal.writes import DropConfig
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs
 from a2a_scribe.testing.contract.checks import all_records, check, check_absent, read
 from a2a_scribe.testing.contract.scenes import born, config_of, put, write

@@ -3,7 +3,8 @@
 import pytest
 
 from a2a_scribe.errors import JournalRefusedError
-from a2a_scribe.journal.port import Continues, Journal, Released
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Continues, Released
 from a2a_scribe.protocol.states import COMPLETED, WORKING
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs
 from a2a_scribe.testing.contract.checks import check, read

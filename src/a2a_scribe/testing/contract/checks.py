@@ -2,7 +2,8 @@
 
 from a2a_scribe.core.projection import fold
 from a2a_scribe.core.records import Record
-from a2a_scribe.journal.port import Journal, StoredTask
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.tasks import StoredTask
 from a2a_scribe.testing.journal_driver import ScriptedTask
 
 NO_BOUND = 2**40

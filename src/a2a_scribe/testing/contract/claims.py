@@ -1,6 +1,7 @@
 """Claims without a message."""
 
-from a2a_scribe.journal.port import Claimed, Journal, Missing, NextTurn, Queued, Refused, Released, Stale
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Claimed, Missing, NextTurn, Queued, Refused, Released, Stale
 from a2a_scribe.protocol.states import FAILED
 from a2a_scribe.protocol.types import TaskState
 from a2a_scribe.testing.contract.adapter import AdapterContract

@@ -1,6 +1,8 @@
 """Push configs."""
 
-from a2a_scribe.journal.port import Done, DropConfig, Journal
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Done
+from a2a_scribe.journal.writes import DropConfig
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.scenes import born, config_of, put
 from a2a_scribe.testing.journal_driver import ScriptedNode, ScriptedTask

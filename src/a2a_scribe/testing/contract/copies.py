@@ -1,6 +1,7 @@
 """Objects that are handed over."""
 
-from a2a_scribe.journal.port import Journal, PutConfig
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.writes import PutConfig
 from a2a_scribe.protocol.states import FAILED, WORKING
 from a2a_scribe.protocol.types import ListTasksRequest
 from a2a_scribe.testing.contract.adapter import AdapterContract

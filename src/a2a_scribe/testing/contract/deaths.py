@@ -3,17 +3,8 @@
 import pytest
 
 from a2a_scribe.errors import NodeFencedError
-from a2a_scribe.journal.port import (
-    Claimed,
-    Journal,
-    LivingNode,
-    Missing,
-    NextTurn,
-    NodeRow,
-    Queued,
-    Released,
-    Stale,
-)
+from a2a_scribe.journal.port import Journal, LivingNode, NodeRow
+from a2a_scribe.journal.results import Claimed, Missing, NextTurn, Queued, Released, Stale
 from a2a_scribe.protocol.states import FAILED
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.contract.adapter import AdapterContract

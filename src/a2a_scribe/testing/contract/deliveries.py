@@ -11,7 +11,9 @@ from a2a_scribe.journal.deliveries import (
     KeepDeliveries,
     Kept,
 )
-from a2a_scribe.journal.port import DropConfig, Ended, Journal, PutConfig
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.tasks import Ended
+from a2a_scribe.journal.writes import DropConfig, PutConfig
 from a2a_scribe.protocol.states import COMPLETED, WORKING
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs
 from a2a_scribe.testing.contract.scenes import born, bury, config_of, put, settle_all

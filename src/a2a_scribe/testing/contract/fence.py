@@ -3,7 +3,8 @@
 import pytest
 
 from a2a_scribe.errors import NodeFencedError
-from a2a_scribe.journal.port import Claimed, Journal
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Claimed
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import all_records, check, check_absent, read
 from a2a_scribe.testing.contract.scenes import born, bury, put, write

@@ -2,7 +2,9 @@
 
 import pytest
 
-from a2a_scribe.journal.port import OPERATOR, Caller, Claimed, Journal, Missing
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Claimed, Missing
+from a2a_scribe.journal.tasks import OPERATOR, Caller
 from a2a_scribe.protocol.types import ListTasksRequest
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs
 from a2a_scribe.testing.contract.checks import check, check_absent

@@ -3,20 +3,10 @@
 import asyncio
 from dataclasses import replace
 
-from a2a_scribe.journal.port import (
-    Claimed,
-    Continues,
-    DropConfig,
-    Ended,
-    Full,
-    Journal,
-    Key,
-    Known,
-    Queued,
-    Refused,
-    Released,
-    Stale,
-)
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Claimed, Continues, Full, Known, Queued, Refused, Released, Stale
+from a2a_scribe.journal.tasks import Ended
+from a2a_scribe.journal.writes import DropConfig, Key
 from a2a_scribe.protocol.states import COMPLETED
 from a2a_scribe.protocol.types import TurnId
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs

@@ -2,7 +2,8 @@
 
 import pytest
 
-from a2a_scribe.journal.port import Continues, Full, Journal, Missing, Queued, Refused, Stale, WriteResult
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Continues, Full, Missing, Queued, Refused, Stale, WriteResult
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import all_records, check
 from a2a_scribe.testing.contract.lost_groups import LOST, TASK_IDS

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from a2a_scribe.journal.port import DropConfig, Group, Write
+from a2a_scribe.journal.writes import DropConfig, Group, Write
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.testing.contract.asked_cancels import OVER
 from a2a_scribe.testing.contract.keys import key

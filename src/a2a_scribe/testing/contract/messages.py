@@ -2,7 +2,9 @@
 
 import pytest
 
-from a2a_scribe.journal.port import Caller, Claimed, Full, Journal, Missing, Queued, Refused, Stale
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Claimed, Full, Missing, Queued, Refused, Stale
+from a2a_scribe.journal.tasks import Caller
 from a2a_scribe.protocol.states import COMPLETED
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import all_records, check

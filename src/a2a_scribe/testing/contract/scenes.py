@@ -3,7 +3,9 @@
 from typing import Final
 
 from a2a_scribe.core.records import Change, decode_turn_started
-from a2a_scribe.journal.port import Append, Journal, NextTurn, PutConfig, Write, WriteResult
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import NextTurn, WriteResult
+from a2a_scribe.journal.writes import Append, PutConfig, Write
 from a2a_scribe.protocol.states import INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import Task, TaskPushNotificationConfig, TaskState, TaskStatus
 from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, ScriptedTask, caller, timestamp

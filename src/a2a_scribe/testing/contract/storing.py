@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from a2a_scribe.errors import TaskConflictError
-from a2a_scribe.journal.port import Caller, Claimed, Ended, Journal, Missing
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Claimed, Missing
+from a2a_scribe.journal.tasks import Caller, Ended
 from a2a_scribe.protocol.states import COMPLETED, FAILED, WORKING
 from a2a_scribe.protocol.types import ListTasksRequest, Task, TaskStatus
 from a2a_scribe.testing.contract.adapter import AdapterContract, Point, needs

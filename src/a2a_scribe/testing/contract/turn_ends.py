@@ -1,6 +1,7 @@
 """The end of a turn."""
 
-from a2a_scribe.journal.port import Continues, Journal, NextTurn, Queued, Refused, Released
+from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.results import Continues, NextTurn, Queued, Refused, Released
 from a2a_scribe.protocol.states import COMPLETED, FAILED, INPUT_REQUIRED
 from a2a_scribe.testing.contract.adapter import AdapterContract
 from a2a_scribe.testing.contract.checks import check
