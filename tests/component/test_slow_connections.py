@@ -195,6 +195,7 @@ async def test_who_has_asked_is_not_sent_away_for_others() -> None:
         ((1024, 1024), 824, None),
         ((100, 100), 50, None),
         ((20_000, 20_000), 10_000, None),
+        ((1_000_000, 1_000_000), 10_000, None),
         ((-1, -1), 10_000, None),
         ((1024, -1), 10_000, 10_200),
     ],
@@ -206,4 +207,18 @@ def test_there_are_no_more_connections_than_files(
     monkeypatch.setattr(resource, 'getrlimit', lambda _: limits)
     monkeypatch.setattr(resource, 'setrlimit', lambda _, given: was_set.append(given[0]))
     assert room_for_connections(10_000) == found
+    assert was_set == ([] if raised is None else [raised])
+
+
+@pytest.mark.parametrize(
+    ('limits', 'found', 'raised'),
+    [((1024, 1_000_000), 10_000, 60_200), ((1024, 20_000), 10_000, 20_000), ((1024, 1024), 824, None)],
+)
+def test_there_are_files_for_connections_that_nobody_bounds_if_that_can_be(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], found: int, raised: int | None
+) -> None:
+    was_set: list[int] = []
+    monkeypatch.setattr(resource, 'getrlimit', lambda _: limits)
+    monkeypatch.setattr(resource, 'setrlimit', lambda _, given: was_set.append(given[0]))
+    assert room_for_connections(10_000, unbounded=50_000) == found
     assert was_set == ([] if raised is None else [raised])
