@@ -113,6 +113,46 @@ async def test_saying_more_gives_no_more_time() -> None:
         await server.until(0)
 
 
+CHUNKED = b'POST /message:send HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n'
+ENDLESS = {
+    'headers': (GET[:-2], b'X-Y: z\r\n' * 1000),
+    'a-header': (GET[:-2] + b'X-Y: ', b'y' * 8000),
+    'a-path': (b'GET /', b'y' * 8000),
+    'trailers': (CHUNKED + b'0\r\n', b'X-Y: z\r\n' * 1000),
+    'the-size-of-a-chunk': (CHUNKED + b'2;', b'y' * 8000),
+    'a-second-head': (GET + GET[:-2], b'X-Y: z\r\n' * 1000),
+}
+
+
+@pytest.mark.parametrize(('begins', 'more'), ENDLESS.values(), ids=ENDLESS)
+async def test_what_does_not_end_is_not_kept(begins: bytes, more: bytes) -> None:
+    async with serving() as server:
+        reader, writer = await server.connect(begins)
+        answer = asyncio.ensure_future(reader.read())
+        sent = 0
+        with suppress(ConnectionError):
+            while not answer.done() and sent < 3_000_000:
+                writer.write(more)
+                await writer.drain()
+                sent += len(more)
+                await asyncio.sleep(0)
+        assert sent < 3_000_000
+        with suppress(ConnectionError):
+            assert (await answer).startswith((b'HTTP/1.1 431 ', b'HTTP/1.1 400 ', b'HTTP/1.1 200 ', b''))
+        await server.until(0)
+
+
+@pytest.mark.parametrize('size', [60_000, 3_000_000])
+async def test_large_bodies_are_no_heads(size: int) -> None:
+    async with serving() as server:
+        for head in (b'Content-Length: %d\r\n\r\n' % size, b'Transfer-Encoding: chunked\r\n\r\n%x\r\n' % size):
+            reader, writer = await server.connect(
+                b'POST /message:send HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nX-Y: ' + b'y' * 40_000 + b'\r\n' + head
+            )
+            writer.write(b'"%b"' % (b'x' * (size - 2)) + b'\r\n0\r\n\r\n')
+            assert b'HTTP/1.1 400' in await reader.readline()
+
+
 async def test_who_asks_again_too_slowly_has_to_go() -> None:
     async with serving(patience=0.2) as server:
         reader, writer = await server.connect(GET)

@@ -17,8 +17,12 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 logger = logging.getLogger(__name__)
 
 TOO_SLOW: Final = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+TOO_LONG: Final = b'HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 FULL: Final = b'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 
+MOST_BETWEEN: Final = 64_000
+"""Bytes that a connection may send beside bodies until what it says is complete: a head, trailers, the size of a chunk.
+httptools keeps all of it, as much as comes; h11 has about the same limit of its own."""
 LOOKED_AT: Final = 100
 """Of the connections that have waited for longest, those that one is chosen from."""
 WARN_EVERY: Final = 60.0
@@ -105,7 +109,11 @@ class Guarded(asyncio.Protocol):
     client: tuple[str, int] | None
     address = ''
     """Where it comes from."""
+    counts_bytes = False
+    """Whether uvicorn's protocol says what of a request has come, and does not bound it itself."""
     _was_taken = _has_spoken = False
+    _between = 0
+    """Bytes that have come since something of a request was complete."""
 
     def connection_made(self, transport: Any) -> None:
         """Takes it, or says that there is no room."""
@@ -121,17 +129,41 @@ class Guarded(asyncio.Protocol):
         if not self._was_taken:
             return
         self._has_spoken = True
+        self._between += len(data)
         super().data_received(data)
-        if self._is_busy():
+        if self.counts_bytes and self._between > MOST_BETWEEN:
+            self._cut_off()
+        elif self._is_busy():
             self.anteroom.go_in(self)
         elif not self.transport.is_closing():
             self.anteroom.wait(self)
+
+    def on_headers_complete(self) -> None:
+        """Notes that a head is complete."""
+        self._between = 0
+        super().on_headers_complete()  # type: ignore[misc]
+
+    def on_body(self, body: bytes) -> None:
+        """Notes that something of a body has come."""
+        self._between = 0
+        super().on_body(body)  # type: ignore[misc]
+
+    def on_message_complete(self) -> None:
+        """Notes that a request is complete."""
+        self._between = 0
+        super().on_message_complete()  # type: ignore[misc]
 
     def on_response_complete(self) -> None:
         """Lets it stand back for others, unless it has asked for more already."""
         super().on_response_complete()  # type: ignore[misc]
         if self._was_taken and not self._is_busy() and not self.transport.is_closing():
             self.anteroom.rest(self)
+
+    def _cut_off(self) -> None:
+        """Closes it; whoever is not being answered is told why."""
+        if not self._is_busy() and not self.transport.is_closing():
+            self.transport.write(TOO_LONG)
+        self.transport.close()
 
     def _is_busy(self) -> bool:
         """Whether a request is being answered."""
@@ -153,7 +185,8 @@ class Guarded(asyncio.Protocol):
 
 def protocol_of(anteroom: Anteroom) -> type[asyncio.Protocol]:
     """Returns uvicorn's protocol for HTTP, behind an anteroom."""
-    return type('GuardedProtocol', (Guarded, AutoHTTPProtocol), {'anteroom': anteroom})
+    fields = {'anteroom': anteroom, 'counts_bytes': hasattr(AutoHTTPProtocol, 'on_body')}
+    return type('GuardedProtocol', (Guarded, AutoHTTPProtocol), fields)
 
 
 def room_for_connections(wanted: int, reserve: int = 200, unbounded: int = 0) -> int:
