@@ -1,19 +1,23 @@
 """Connections that ask for nothing, or take long for it: they have a deadline, and make room for others."""
 
 import asyncio
+import json
 import os
 import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from a2a_scribe import create_app
-from a2a_scribe.testing.agents import ScriptedAgent
+from a2a_scribe import Settings, create_app
+from a2a_scribe.protocol.states import INPUT_REQUIRED
+from a2a_scribe.testing.agents import ScriptedAgent, emit, status
 from a2a_scribe.transport import anteroom as anteroom_module
 from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
 from a2a_scribe.transport.listening import listen, serve_http
@@ -39,10 +43,15 @@ LONG = 60.0
 class Server:
     """A server on a socket, as `serve` has it."""
 
-    def __init__(self, anteroom: Anteroom, address: tuple[str, int]) -> None:
+    def __init__(self, anteroom: Anteroom, address: tuple[str, int], app: Starlette) -> None:
         self.anteroom = anteroom
+        self._app = app
         self._address = address
         self._writers: list[asyncio.StreamWriter] = []
+
+    @property
+    def open_streams(self) -> int:
+        return int(self._app.state.wire.doors.open_streams)
 
     async def connect(self, data: bytes = b'', source: str = '127.0.0.1') -> Pipe:
         reader, writer = await asyncio.open_connection(*self._address, local_addr=(source, 0))
@@ -61,8 +70,10 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(most: int = 100, patience: float = LONG) -> AsyncIterator[Server]:
-    app = create_app(ScriptedAgent([]), new_card(), 'memory')
+async def serving(
+    most: int = 100, patience: float = LONG, agent: ScriptedAgent | None = None, **options: Any
+) -> AsyncIterator[Server]:
+    app = create_app(agent or ScriptedAgent([]), new_card(), 'memory', **options)
     anteroom, ready, left = Anteroom(most, patience), asyncio.Event(), asyncio.Event()
 
     async def nothing() -> None:
@@ -74,7 +85,7 @@ async def serving(most: int = 100, patience: float = LONG) -> AsyncIterator[Serv
                 serve_http(app, listener, 1, ready.set, app.state.handler.aclose, anteroom, nothing)
             )
             await ready.wait()
-            server = Server(anteroom, listener.getsockname())
+            server = Server(anteroom, listener.getsockname(), app)
             try:
                 yield server
             finally:
@@ -151,6 +162,23 @@ async def test_large_bodies_are_no_heads(size: int) -> None:
             )
             writer.write(b'"%b"' % (b'x' * (size - 2)) + b'\r\n0\r\n\r\n')
             assert b'HTTP/1.1 400' in await reader.readline()
+
+
+async def test_a_stream_ends_with_its_connection_whatever_was_asked_behind_it() -> None:
+    settings = Settings(stream_keep_alive=0.02, poll_interval=0.02)
+    async with serving(agent=ScriptedAgent([emit(status(INPUT_REQUIRED))]), settings=settings) as server:
+        body = json.dumps({'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'x'}]}}).encode()
+        line = b'POST /message:stream HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Length: %d\r\n\r\n' % len(body)
+        reader, _ = await server.connect(line + body)
+        told = await reader.readuntil(b'INPUT_REQUIRED')
+        task_id = told.partition(b'"id":"')[2].partition(b'"')[0]
+        follow = b'GET /tasks/%b:subscribe HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\n\r\n' % task_id
+        reader, _ = await server.connect(follow + GET)
+        await reader.readuntil(b'INPUT_REQUIRED')
+        assert server.open_streams > 0
+        await server.hang_up()
+        while server.open_streams:
+            await asyncio.sleep(0)
 
 
 async def test_who_asks_again_too_slowly_has_to_go() -> None:

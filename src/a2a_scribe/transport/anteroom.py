@@ -112,6 +112,8 @@ class Guarded(asyncio.Protocol):
     counts_bytes = False
     """Whether uvicorn's protocol says what of a request has come, and does not bound it itself."""
     _was_taken = _has_spoken = False
+    _cycles: tuple[Any, ...] = ()
+    """Requests that are being answered, or wait behind one that is: uvicorn knows only the last of them."""
     _between = 0
     """Bytes that have come since something of a request was complete."""
 
@@ -139,9 +141,11 @@ class Guarded(asyncio.Protocol):
             self.anteroom.wait(self)
 
     def on_headers_complete(self) -> None:
-        """Notes that a head is complete."""
+        """Notes that a head is complete, and what is being answered beside the request that it begins."""
         self._between = 0
         super().on_headers_complete()  # type: ignore[misc]
+        open_cycles = [each for each in self._cycles if each is not self.cycle and not each.response_complete]
+        self._cycles = (*open_cycles, self.cycle)
 
     def on_body(self, body: bytes) -> None:
         """Notes that something of a body has come."""
@@ -170,7 +174,12 @@ class Guarded(asyncio.Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets it."""
+        """Forgets it, and tells all that were to be answered on it."""
+        for cycle in self._cycles:
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self._cycles = ()
         if self._was_taken:
             self._was_taken = False
             self.anteroom.leave(self)
