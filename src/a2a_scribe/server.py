@@ -61,6 +61,8 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_DATABASE = 'sqlite+aiosqlite:///a2a-scribe.db'
 DEFAULT_URL = 'http://127.0.0.1:8000'
+GRPC_CONNECTIONS = 100_000
+"""What gRPC, which takes as many connections as come, needs files for so that a crowd takes none from HTTP."""
 
 Database = str | AsyncEngine | TaskStore
 
@@ -322,7 +324,9 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
                     on_grpc_ready(address(reachable(host), grpc.port))
 
             patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
-            anteroom = Anteroom(room_for_connections(settings.max_connections), settings.header_timeout)
+            unbounded = 0 if grpc is None else GRPC_CONNECTIONS
+            room = room_for_connections(settings.max_connections, unbounded=unbounded)
+            anteroom = Anteroom(room, settings.header_timeout)
             leave = partial(app.state.health.announce_leave, settings.leave_notice)
             await serve_http(app, listener, patience, tell, handler.aclose, anteroom, leave)
 

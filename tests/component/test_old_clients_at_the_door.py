@@ -116,6 +116,26 @@ async def test_tasks_of_others_do_not_exist(site: Site, kind: type[Wire]) -> Non
             assert after == before
 
 
+@WIRES
+async def test_streams_of_others_are_not_resumed(site: Site, kind: type[Wire]) -> None:
+    async with serving(site) as service:
+        wire = kind(service)
+        request = request_of('artifact:a complete')
+        task_id = (await wire.call('SendMessage', request, headers=ANN)).ok()['task']['id']
+        stream = next(each for each in calls_about(wire, task_id) if each.operation == 'SubscribeToTask')
+        for last in ('0', '1', '99'):
+            after = ('Last-Event-ID', last)
+            seen = await see(wire, stream, (*BEN, after))
+            nothing = OldCall(*renamed(list(stream), task_id, unknown({'id': task_id})))
+            assert renamed(list(seen), task_id, '') == renamed(
+                list(await see(wire, nothing, (*BEN, after))), unknown({'id': task_id}), ''
+            )
+            refused = await wire.collect('SubscribeToTask', {'id': task_id}, headers=(*BEN, after))
+            assert refused.error is not None
+            assert refused.error.reason == 'TASK_NOT_FOUND'
+        assert is_served(await see(wire, stream, (*ANN, ('Last-Event-ID', '1'))))
+
+
 def get_call(wire: Wire, task_id: str) -> OldCall:
     return next(call for call in calls_about(wire, task_id) if call.operation == 'GetTask')
 

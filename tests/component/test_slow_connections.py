@@ -1,19 +1,23 @@
 """Connections that ask for nothing, or take long for it: they have a deadline, and make room for others."""
 
 import asyncio
+import json
 import os
 import resource
 import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from a2a_scribe import create_app
-from a2a_scribe.testing.agents import ScriptedAgent
+from a2a_scribe import Settings, create_app
+from a2a_scribe.protocol.states import INPUT_REQUIRED
+from a2a_scribe.testing.agents import ScriptedAgent, emit, status
 from a2a_scribe.transport import anteroom as anteroom_module
 from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
 from a2a_scribe.transport.listening import listen, serve_http
@@ -39,10 +43,15 @@ LONG = 60.0
 class Server:
     """A server on a socket, as `serve` has it."""
 
-    def __init__(self, anteroom: Anteroom, address: tuple[str, int]) -> None:
+    def __init__(self, anteroom: Anteroom, address: tuple[str, int], app: Starlette) -> None:
         self.anteroom = anteroom
+        self._app = app
         self._address = address
         self._writers: list[asyncio.StreamWriter] = []
+
+    @property
+    def open_streams(self) -> int:
+        return int(self._app.state.wire.doors.open_streams)
 
     async def connect(self, data: bytes = b'', source: str = '127.0.0.1') -> Pipe:
         reader, writer = await asyncio.open_connection(*self._address, local_addr=(source, 0))
@@ -61,8 +70,10 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(most: int = 100, patience: float = LONG) -> AsyncIterator[Server]:
-    app = create_app(ScriptedAgent([]), new_card(), 'memory')
+async def serving(
+    most: int = 100, patience: float = LONG, agent: ScriptedAgent | None = None, **options: Any
+) -> AsyncIterator[Server]:
+    app = create_app(agent or ScriptedAgent([]), new_card(), 'memory', **options)
     anteroom, ready, left = Anteroom(most, patience), asyncio.Event(), asyncio.Event()
 
     async def nothing() -> None:
@@ -74,7 +85,7 @@ async def serving(most: int = 100, patience: float = LONG) -> AsyncIterator[Serv
                 serve_http(app, listener, 1, ready.set, app.state.handler.aclose, anteroom, nothing)
             )
             await ready.wait()
-            server = Server(anteroom, listener.getsockname())
+            server = Server(anteroom, listener.getsockname(), app)
             try:
                 yield server
             finally:
@@ -111,6 +122,63 @@ async def test_saying_more_gives_no_more_time() -> None:
         with suppress(ConnectionResetError):  # what is said after the answer has the connection reset
             assert (await ended).startswith(b'HTTP/1.1 408 ')
         await server.until(0)
+
+
+CHUNKED = b'POST /message:send HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n'
+ENDLESS = {
+    'headers': (GET[:-2], b'X-Y: z\r\n' * 1000),
+    'a-header': (GET[:-2] + b'X-Y: ', b'y' * 8000),
+    'a-path': (b'GET /', b'y' * 8000),
+    'trailers': (CHUNKED + b'0\r\n', b'X-Y: z\r\n' * 1000),
+    'the-size-of-a-chunk': (CHUNKED + b'2;', b'y' * 8000),
+    'a-second-head': (GET + GET[:-2], b'X-Y: z\r\n' * 1000),
+}
+
+
+@pytest.mark.parametrize(('begins', 'more'), ENDLESS.values(), ids=ENDLESS)
+async def test_what_does_not_end_is_not_kept(begins: bytes, more: bytes) -> None:
+    async with serving() as server:
+        reader, writer = await server.connect(begins)
+        answer = asyncio.ensure_future(reader.read())
+        sent = 0
+        with suppress(ConnectionError):
+            while not answer.done() and sent < 3_000_000:
+                writer.write(more)
+                await writer.drain()
+                sent += len(more)
+                await asyncio.sleep(0)
+        assert sent < 3_000_000
+        with suppress(ConnectionError):
+            assert (await answer).startswith((b'HTTP/1.1 431 ', b'HTTP/1.1 400 ', b'HTTP/1.1 200 ', b''))
+        await server.until(0)
+
+
+@pytest.mark.parametrize('size', [60_000, 3_000_000])
+async def test_large_bodies_are_no_heads(size: int) -> None:
+    async with serving() as server:
+        for head in (b'Content-Length: %d\r\n\r\n' % size, b'Transfer-Encoding: chunked\r\n\r\n%x\r\n' % size):
+            reader, writer = await server.connect(
+                b'POST /message:send HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nX-Y: ' + b'y' * 40_000 + b'\r\n' + head
+            )
+            writer.write(b'"%b"' % (b'x' * (size - 2)) + b'\r\n0\r\n\r\n')
+            assert b'HTTP/1.1 400' in await reader.readline()
+
+
+async def test_a_stream_ends_with_its_connection_whatever_was_asked_behind_it() -> None:
+    settings = Settings(stream_keep_alive=0.02, poll_interval=0.02)
+    async with serving(agent=ScriptedAgent([emit(status(INPUT_REQUIRED))]), settings=settings) as server:
+        body = json.dumps({'message': {'messageId': 'm', 'role': 'ROLE_USER', 'parts': [{'text': 'x'}]}}).encode()
+        line = b'POST /message:stream HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\nContent-Length: %d\r\n\r\n' % len(body)
+        reader, _ = await server.connect(line + body)
+        told = await reader.readuntil(b'INPUT_REQUIRED')
+        task_id = told.partition(b'"id":"')[2].partition(b'"')[0]
+        follow = b'GET /tasks/%b:subscribe HTTP/1.1\r\nHost: x\r\nA2A-Version: 1.0\r\n\r\n' % task_id
+        reader, _ = await server.connect(follow + GET)
+        await reader.readuntil(b'INPUT_REQUIRED')
+        assert server.open_streams > 0
+        await server.hang_up()
+        while server.open_streams:
+            await asyncio.sleep(0)
 
 
 async def test_who_asks_again_too_slowly_has_to_go() -> None:
@@ -195,6 +263,7 @@ async def test_who_has_asked_is_not_sent_away_for_others() -> None:
         ((1024, 1024), 824, None),
         ((100, 100), 50, None),
         ((20_000, 20_000), 10_000, None),
+        ((1_000_000, 1_000_000), 10_000, None),
         ((-1, -1), 10_000, None),
         ((1024, -1), 10_000, 10_200),
     ],
@@ -206,4 +275,18 @@ def test_there_are_no_more_connections_than_files(
     monkeypatch.setattr(resource, 'getrlimit', lambda _: limits)
     monkeypatch.setattr(resource, 'setrlimit', lambda _, given: was_set.append(given[0]))
     assert room_for_connections(10_000) == found
+    assert was_set == ([] if raised is None else [raised])
+
+
+@pytest.mark.parametrize(
+    ('limits', 'found', 'raised'),
+    [((1024, 1_000_000), 10_000, 60_200), ((1024, 20_000), 10_000, 20_000), ((1024, 1024), 824, None)],
+)
+def test_there_are_files_for_connections_that_nobody_bounds_if_that_can_be(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], found: int, raised: int | None
+) -> None:
+    was_set: list[int] = []
+    monkeypatch.setattr(resource, 'getrlimit', lambda _: limits)
+    monkeypatch.setattr(resource, 'setrlimit', lambda _, given: was_set.append(given[0]))
+    assert room_for_connections(10_000, unbounded=50_000) == found
     assert was_set == ([] if raised is None else [raised])

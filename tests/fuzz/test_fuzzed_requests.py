@@ -66,7 +66,7 @@ def test_no_request_harms_the_server(service: Service) -> None:
         for start in range(WARM_UP, ROUNDS, BATCH):
             send(fuzzers, range(start, min(start + BATCH, ROUNDS)))
             assert all(fuzzer.is_well() for fuzzer in fuzzers)
-            states.append(service.state())
+            states.append(service.state(states[0]))
     before, after = states[0], states[-1]
     tally = sum((fuzzer.tally for fuzzer in fuzzers), Tally())
     sizes = [f'{state.rss / 1e6:.0f}' for state in states[:: max(1, len(states) // 10)]]

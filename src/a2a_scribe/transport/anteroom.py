@@ -17,8 +17,12 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 logger = logging.getLogger(__name__)
 
 TOO_SLOW: Final = b'HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
+TOO_LONG: Final = b'HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 FULL: Final = b'HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n'
 
+MOST_BETWEEN: Final = 64_000
+"""Bytes that a connection may send beside bodies until what it says is complete: a head, trailers, the size of a chunk.
+httptools keeps all of it, as much as comes; h11 has about the same limit of its own."""
 LOOKED_AT: Final = 100
 """Of the connections that have waited for longest, those that one is chosen from."""
 WARN_EVERY: Final = 60.0
@@ -105,7 +109,13 @@ class Guarded(asyncio.Protocol):
     client: tuple[str, int] | None
     address = ''
     """Where it comes from."""
+    counts_bytes = False
+    """Whether uvicorn's protocol says what of a request has come, and does not bound it itself."""
     _was_taken = _has_spoken = False
+    _cycles: tuple[Any, ...] = ()
+    """Requests that are being answered, or wait behind one that is: uvicorn knows only the last of them."""
+    _between = 0
+    """Bytes that have come since something of a request was complete."""
 
     def connection_made(self, transport: Any) -> None:
         """Takes it, or says that there is no room."""
@@ -121,11 +131,31 @@ class Guarded(asyncio.Protocol):
         if not self._was_taken:
             return
         self._has_spoken = True
+        self._between += len(data)
         super().data_received(data)
-        if self._is_busy():
+        if self.counts_bytes and self._between > MOST_BETWEEN:
+            self._cut_off()
+        elif self._is_busy():
             self.anteroom.go_in(self)
         elif not self.transport.is_closing():
             self.anteroom.wait(self)
+
+    def on_headers_complete(self) -> None:
+        """Notes that a head is complete, and what is being answered beside the request that it begins."""
+        self._between = 0
+        super().on_headers_complete()  # type: ignore[misc]
+        open_cycles = [each for each in self._cycles if each is not self.cycle and not each.response_complete]
+        self._cycles = (*open_cycles, self.cycle)
+
+    def on_body(self, body: bytes) -> None:
+        """Notes that something of a body has come."""
+        self._between = 0
+        super().on_body(body)  # type: ignore[misc]
+
+    def on_message_complete(self) -> None:
+        """Notes that a request is complete."""
+        self._between = 0
+        super().on_message_complete()  # type: ignore[misc]
 
     def on_response_complete(self) -> None:
         """Lets it stand back for others, unless it has asked for more already."""
@@ -133,12 +163,23 @@ class Guarded(asyncio.Protocol):
         if self._was_taken and not self._is_busy() and not self.transport.is_closing():
             self.anteroom.rest(self)
 
+    def _cut_off(self) -> None:
+        """Closes it; whoever is not being answered is told why."""
+        if not self._is_busy() and not self.transport.is_closing():
+            self.transport.write(TOO_LONG)
+        self.transport.close()
+
     def _is_busy(self) -> bool:
         """Whether a request is being answered."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets it."""
+        """Forgets it, and tells all that were to be answered on it."""
+        for cycle in self._cycles:
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self._cycles = ()
         if self._was_taken:
             self._was_taken = False
             self.anteroom.leave(self)
@@ -153,24 +194,26 @@ class Guarded(asyncio.Protocol):
 
 def protocol_of(anteroom: Anteroom) -> type[asyncio.Protocol]:
     """Returns uvicorn's protocol for HTTP, behind an anteroom."""
-    return type('GuardedProtocol', (Guarded, AutoHTTPProtocol), {'anteroom': anteroom})
+    fields = {'anteroom': anteroom, 'counts_bytes': hasattr(AutoHTTPProtocol, 'on_body')}
+    return type('GuardedProtocol', (Guarded, AutoHTTPProtocol), fields)
 
 
-def room_for_connections(wanted: int, reserve: int = 200) -> int:
+def room_for_connections(wanted: int, reserve: int = 200, unbounded: int = 0) -> int:
     """Returns how many connections there can be: as many as wanted, if the process may open so many files.
 
-    The process's own limit is raised as far as it may be; a part of it is kept for files, databases and others.
+    The process's own limit is raised as far as it may be; a part of it is kept for files, databases and others, and,
+    if that can be had, for so many connections more that nobody here bounds.
     """
     try:
         import resource
     except ImportError:  # Windows
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + reserve
+    needed = wanted + reserve + unbounded
     if soft != resource.RLIM_INFINITY and soft < needed:
         raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         if raised > soft:
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
             soft = raised
-        return max(min(wanted, soft - reserve), soft // 2)
+        return min(wanted, max(soft - reserve, soft // 2))
     return wanted
