@@ -1,5 +1,6 @@
 """A program written for a2a-sdk is cured by `a2a-scribe run`, and nothing is left behind: no warning, no thread."""
 
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).parent / 'programs' / 'failing_agent.py'
+AT_ONCE = 1 if os.environ.get('SCRIBE_FULL') else 10
+"""Seconds; a machine that does other things too takes longer."""
 OUTCOME = re.compile(r' *50 raised RuntimeError +stored TASK_STATE_FAILED +metadata kept: True')
 DONE = re.compile(r'done at ([\d.]+)')
 TRACEBACK = re.compile(r'^Traceback \(most recent call last\):\n(?: .*\n|\n)+RuntimeError: no answer.*\n', re.MULTILINE)
@@ -37,7 +40,7 @@ def test_the_process_ends_with_its_last_line(run: tuple[subprocess.CompletedProc
     done, ended = run
     stamp = DONE.search(done.stdout)
     assert stamp, done.stderr
-    assert ended - float(stamp[1]) < 1
+    assert ended - float(stamp[1]) < AT_ONCE
 
 
 def test_one_line_says_what_was_replaced(run: tuple[subprocess.CompletedProcess[str], float]) -> None:

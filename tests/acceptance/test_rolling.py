@@ -2,17 +2,19 @@
 
 import asyncio
 import signal
+import uuid
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from a2a.client import Client
+from a2a.client import Client, ClientCallContext
+from a2a.types.a2a_pb2 import StreamResponse, TaskState
 
 from a2a_scribe.client import Backoff, Followed, follow
 from a2a_scribe.protocol.states import COMPLETED
 from tests.support.cutting import CuttingProxy, cutting
 from tests.support.proxy import wait_for_seconds
-from tests.support.streaming import JSON_RPC, ServerProcess, chunk_of, connected, http_client, request, serving
+from tests.support.streaming import JSON_RPC, ServerProcess, connected, http_client, request, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -27,16 +29,29 @@ def url(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(request.param))
 
 
+def state_in(response: StreamResponse) -> TaskState:
+    """Returns the state that an event shows."""
+    return (response.task if response.HasField('task') else response.status_update).status.state
+
+
+def chunks_in(response: StreamResponse) -> list[int]:
+    """Returns the chunks that an event brings; a message that was sent again begins with those that are there."""
+    artifacts = response.task.artifacts if response.HasField('task') else [response.artifact_update.artifact]
+    return [int(part.text.removeprefix('chunk ')) for artifact in artifacts for part in artifact.parts]
+
+
 async def converse(client: Client, over: asyncio.Event) -> int:
     """Has one task done after another; whatever its stream raises fails the test."""
     tasks = 0
     while not over.is_set():
         count, pace = ((200, 0), (30, 10), (10, 100))[tasks % 3]
         seen: list[Followed] = []
-        async for followed in follow(client, request(0, count, pace=pace), attempts=None, backoff=Backoff(most=0.2)):
+        keyed = ClientCallContext(service_parameters={'Idempotency-Key': f'{uuid.uuid4()}'})
+        message = request(0, count, pace=pace)
+        async for followed in follow(client, message, context=keyed, attempts=None, backoff=Backoff(most=0.2)):
             seen.append(followed)  # noqa: PERF401 - as it comes
-        assert seen[-1].response.status_update.status.state == COMPLETED
-        assert [number for each in seen if (number := chunk_of(each.response)) is not None] == list(range(count))
+        assert state_in(seen[-1].response) == COMPLETED
+        assert [number for each in seen for number in chunks_in(each.response)] == list(range(count))
         tasks += 1
     return tasks
 

@@ -591,3 +591,13 @@ def test_delays_differ_by_chance() -> None:
     assert replace(certain, jitter=1.0).delay(3) == 0
     assert replace(certain, jitter=0.0).delay(3) == pytest.approx(0.8)
     assert len({Backoff().delay(3) for _ in range(20)}) > 1
+
+
+@pytest.mark.parametrize('cut', [[broken()], []], ids=['an error', 'an early end'])
+async def test_a_message_with_a_key_is_sent_again_when_nobody_knows_whether_it_was_received(cut: Connection) -> None:
+    context = ClientCallContext(service_parameters={'idempotency-key': 'k'})
+    client = Played([cut, cut, [task(2, WORKING), status(3, COMPLETED)]])
+    seen = [each.seq async for each in follow(client, request(), context=context, backoff=Backoff(first=0))]
+    assert seen == [2, 3]
+    assert [call.method for call in client.calls] == ['send'] * 3
+    assert {call.parameters['idempotency-key'] for call in client.calls} == {'k'}

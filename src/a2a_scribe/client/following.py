@@ -39,8 +39,10 @@ async def follow(
 
     Ends after a terminal state, `INPUT_REQUIRED`, a direct Message, or an event that `until` says yes to. It goes on
     after `AUTH_REQUIRED`, as agents do; to go on after `INPUT_REQUIRED` too, follow again with `after`. A message is
-    sent once: when the connection breaks before the first event, the error is raised. Whoever stops reading earlier
-    closes the generator (`contextlib.aclosing`), which frees the connection.
+    sent once: when the connection breaks before the first event, the error is raised, because the message may have been
+    received. One that has an `Idempotency-Key` among the service parameters of `context` is sent again: a server that
+    knows keys, as a2a-scribe does, executes it once all the same. Whoever stops reading earlier closes the generator
+    (`contextlib.aclosing`), which frees the connection.
 
     A time-out of the client while it waits for the next event of a task means that the agent is silent, so it is no
     failure, however often it comes: who wants to wait for so long and no longer uses `asyncio.timeout`.

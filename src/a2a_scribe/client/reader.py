@@ -11,7 +11,7 @@ from a2a.utils.errors import UnsupportedOperationError
 
 from a2a_scribe.client.breaks import NotResumableError, StreamEndedError, is_break
 from a2a_scribe.protocol.extensions import SEQUENCE_URI
-from a2a_scribe.protocol.service_parameters import LAST_EVENT_ID
+from a2a_scribe.protocol.service_parameters import IDEMPOTENCY_KEY, LAST_EVENT_ID
 from a2a_scribe.protocol.states import INPUT_REQUIRED, TERMINAL
 from a2a_scribe.protocol.types import (
     SendMessageRequest,
@@ -85,14 +85,20 @@ class Reader:
         """Returns why the last connection ended.
 
         Raises:
-            Exception: The same, if reading cannot go on: nobody knows from where, or whether a message was received.
+            Exception: The same, if reading cannot go on: nobody knows from where, or whether a message without a key was
+                received.
         """
         error = self._error or StreamEndedError()
-        if self._request is not None:
+        if self._request is not None and not self._has_key:
             raise error
         if self._has_read and self.seq is None:
             raise NotResumableError from error
         return error
+
+    @property
+    def _has_key(self) -> bool:
+        """Whether the message may be sent again: a server that knows its key does not execute it twice."""
+        return any(name.lower() == IDEMPOTENCY_KEY.lower() for name in self._context.service_parameters or {})
 
     async def _responses(self) -> AsyncGenerator[StreamResponse, None]:
         try:

@@ -24,6 +24,8 @@ BACKLOG = 2048
 IDLE = 75
 """Seconds for which a connection without requests is kept: longer than clients and proxies keep theirs. One that the
 server closes first takes the request along that a client is just sending."""
+LAST_REQUESTS = 0.2
+"""Seconds within which what has come before the server was told to stop is accepted; no more comes meanwhile."""
 Stop = Callable[[], Awaitable[None]]
 EVERY_ADDRESS = ('', '0.0.0.0', '::')
 
@@ -121,7 +123,12 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Has what requests wait for come to an end while it waits for the requests."""
         await self._on_leave()
-        await asyncio.gather(super().shutdown(sockets), self._on_stop())
+        await asyncio.gather(super().shutdown(sockets), self._stop())
+
+    async def _stop(self) -> None:
+        """Lets those requests be accepted that have come already, before all others are refused."""
+        await asyncio.sleep(LAST_REQUESTS)
+        await self._on_stop()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
