@@ -45,7 +45,7 @@ from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import NodeId, TaskState
 from tests.simulation.scenario import run
 
-SEEDS = 5000
+SEEDS = 20_000
 """How many seeds are tried before a mutation counts as not caught."""
 
 MUTATIONS: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {}
