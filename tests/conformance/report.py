@@ -17,8 +17,7 @@ sockets: each test runs from one table over JSON-RPC, HTTP+JSON and gRPC, or ove
 Run them with `python -m pytest tests/conformance`; `-k` takes a part of an id. The id of a test is the section of the
 specification, what is tried, and the binding: `3.1.1-answer-is-a-task-grpc`.
 
-"Not a2a-sdk" marks what a2a-sdk 1.3.0 was seen to do otherwise. What is not delivered yet is tested too, as a strict
-expected failure, under the title of the work that delivers it.
+"Not a2a-sdk" marks what a2a-sdk 1.3.0 was seen to do otherwise.
 """
 WHOSE: Final = {Business.AGENT: "the agent's business", Business.DOCUMENT: 'a matter of documentation'}
 
@@ -31,8 +30,7 @@ def page() -> str:
 def _summary() -> Iterator[str]:
     lines = [line for section in SECTIONS for line in section.lines]
     tests = sum(len(check.bindings) for check in CHECKS)
-    later = sum(len(check.bindings) for check in CHECKS if check.later)
-    yield f'{len(lines)} requirements, {len(CHECKS)} things that are tried, {tests} tests, {later} of them for later.'
+    yield f'{len(lines)} requirements, {len(CHECKS)} things that are tried, {tests} tests.'
 
 
 def _rows(section: Section) -> Iterator[str]:
@@ -56,8 +54,7 @@ def _tests(line: Line) -> str:
 
 def _test(check: Check) -> str:
     bindings = '' if tuple(check.bindings) == ALL else f' ({", ".join(check.bindings)})'
-    later = f' — later: {check.later}' if check.later else ''
-    return f'`{check.spec}-{check.name}`{bindings}{later}'
+    return f'`{check.spec}-{check.name}`{bindings}'
 
 
 if __name__ == '__main__':

@@ -17,13 +17,6 @@ Run = Callable[..., Awaitable[None]]
 AnyRun = TypeVar('AnyRun', bound=Run)
 
 
-class Later(StrEnum):
-    """Issues that deliver what is not there yet, by their titles."""
-
-    WEBHOOKS = 'Webhooks that arrive'
-    DOORS = 'The doors'
-
-
 class Business(StrEnum):
     """Whose business a requirement is that no check of a server can hold."""
 
@@ -39,7 +32,6 @@ class Check:
     name: str
     run: Run
     bindings: Sequence[Binding]
-    later: Later | None
 
     def id_on(self, binding: Binding) -> str:
         """The id of its test, without the name of the test function."""
@@ -61,12 +53,12 @@ class Line:
     """Why there is no check."""
     checks: list[Check] = field(default_factory=list)
 
-    def check(self, *, on: Sequence[Binding] = ALL, later: Later | None = None) -> Callable[[AnyRun], AnyRun]:
+    def check(self, *, on: Sequence[Binding] = ALL) -> Callable[[AnyRun], AnyRun]:
         """Hangs a check on the line; returns the function as it is."""
 
         def add(run: AnyRun) -> AnyRun:
             name = getattr(run, '__name__', '').replace('_', '-')
-            self.checks.append(Check(self.spec, name, run, on, later))
+            self.checks.append(Check(self.spec, name, run, on))
             return run
 
         return add
