@@ -266,8 +266,11 @@ async def wait_for_seconds(seconds: float) -> None:
     """Lets time pass, which is what a slow network is."""
     loop = asyncio.get_running_loop()
     over = loop.create_future()
-    loop.call_later(seconds, over.set_result, None)
-    await over
+    timer = loop.call_later(seconds, over.set_result, None)
+    try:
+        await over
+    finally:
+        timer.cancel()
 
 
 @asynccontextmanager
