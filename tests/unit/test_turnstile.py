@@ -59,19 +59,21 @@ def heard(protocols: Sequence[Listening]) -> int:
     return sum(bool(protocol.heard) for protocol in protocols)
 
 
-async def test_a_few_are_heard_in_each_round_in_the_order_in_which_they_came() -> None:
+async def test_a_few_are_heard_in_each_round_the_newest_first() -> None:
     protocols, transports = connect(5 * AT_ONCE)
     for protocol in protocols:
         protocol.data_received(b'hello')
-    for rounds in range(1, 6):
-        assert heard(protocols[: rounds * AT_ONCE]) == heard(protocols) == rounds * AT_ONCE
+    at_once, waiting = protocols[:AT_ONCE], protocols[AT_ONCE:]
+    for rounds in range(5):
+        assert heard(at_once) == AT_ONCE
+        assert heard(waiting[len(waiting) - rounds * AT_ONCE :]) == heard(waiting) == rounds * AT_ONCE
         await asyncio.sleep(0)
     assert all(transport.reads for transport in transports)
     assert {tuple(protocol.heard) for protocol in protocols} == {(b'hello',)}
 
 
-async def test_who_comes_while_others_wait_is_heard_after_them() -> None:
-    protocols, _ = connect(2 * AT_ONCE + 1)
+async def test_who_comes_while_a_crowd_waits_is_heard_in_the_next_round() -> None:
+    protocols, _ = connect(9 * AT_ONCE + 1)
     *crowd, last = protocols
     for protocol in crowd:
         protocol.data_received(b'hello')

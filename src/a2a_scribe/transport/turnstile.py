@@ -1,12 +1,12 @@
-"""New connections are heard in turn, so that a crowd of them holds up nobody who is there already.
+"""New connections are heard a few at a time, so that a crowd of them holds up nobody who is there already.
 
 An event loop reads from all connections that have sent something, and then answers all of them: with thousands, nothing
 else happens for a second. So the first bytes of a new connection wait, a few are let through in each round of the loop,
-and a connection that has been heard once never waits again. Used by `listening` alone.
+and a connection that has been heard once never waits again. The newest of those that wait is heard first: so a crowd
+waits for itself, and not whoever comes after it. Used by `listening` alone.
 """
 
 import asyncio
-from collections import deque
 from typing import Final, Protocol, cast
 
 AT_ONCE: Final = 8
@@ -25,7 +25,7 @@ class Turnstile:
 
     def __init__(self) -> None:
         """Lets through."""
-        self._waiting: deque[Newcomer] = deque()
+        self._waiting: list[Newcomer] = []
         self._let_through = 0
         self._counts = False
 
@@ -38,7 +38,7 @@ class Turnstile:
         return True
 
     def wait(self, newcomer: Newcomer) -> None:
-        """Has a newcomer heard when it is its turn."""
+        """Has a newcomer heard in a later round."""
         self._waiting.append(newcomer)
         self._look_again()
 
@@ -49,7 +49,7 @@ class Turnstile:
 
     def _next_round(self) -> None:
         self._counts, self._let_through = False, min(AT_ONCE, len(self._waiting))
-        heard = [self._waiting.popleft() for _ in range(self._let_through)]
+        heard = [self._waiting.pop() for _ in range(self._let_through)]
         if heard:
             self._look_again()
         for newcomer in heard:
