@@ -85,8 +85,8 @@ class Reader:
         """Returns why the last connection ended.
 
         Raises:
-            Exception: The same, if reading cannot go on: nobody knows from where, or whether a message without a key was
-                received.
+            Exception: The same, if reading cannot go on: nobody knows from where, or whether a message that has no key
+                was received.
         """
         error = self._error or StreamEndedError()
         if self._request is not None and not self._has_key:
