@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -120,8 +119,7 @@ class Courier:
 
     async def _post(self, sent: Outgoing) -> tuple[Answer | None, DeliveryFailedError | None]:
         try:
-            if self._webhooks.signer is not None:
-                sent = replace(sent, headers={**sent.headers, **self._webhooks.signer.sign(sent)})
+            sent = self._webhooks.signed(sent)
             async with asyncio.timeout(self._desk.settings.webhook_timeout):
                 return await self._poster.post(sent), None
         except DeliveryFailedError as error:

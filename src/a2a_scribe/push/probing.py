@@ -1,7 +1,5 @@
 """One call of a webhook out of turn, for an operator who wants to know whether its receiver answers."""
 
-from dataclasses import replace
-
 from a2a_scribe.clock import Clock
 from a2a_scribe.journal.deliveries import DeliveryKey
 from a2a_scribe.journal.port import Journal
@@ -28,6 +26,4 @@ async def probe(journal: Journal, key: DeliveryKey, webhooks: Webhooks, poster: 
     event = whole(stored.projection.to_task(), stored.row.seq)
     config = webhooks.opened(delivery.config)
     sent = outgoing(config, event, body_of(event), attempt=TEST_ATTEMPT, sent_at=clock.now(), trace='')
-    if webhooks.signer is not None:
-        sent = replace(sent, headers={**sent.headers, **webhooks.signer.sign(sent)})
-    return await poster.post(sent)
+    return await poster.post(webhooks.signed(sent))

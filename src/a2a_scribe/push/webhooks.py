@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from a2a_scribe.clock import Clock
 from a2a_scribe.protocol.types import TaskPushNotificationConfig
-from a2a_scribe.push.delivery import Poster, Signer
+from a2a_scribe.push.delivery import Outgoing, Poster, Signer
 from a2a_scribe.push.posting import poster_of
 from a2a_scribe.push.sealing import box_of, open_config
 from a2a_scribe.push.signing import signer_of
@@ -36,6 +36,12 @@ class Webhooks:
     def opened(self, config: TaskPushNotificationConfig) -> TaskPushNotificationConfig:
         """Returns a config with its secrets readable. Raises: SettingsError."""
         return config if self.open_config is None else self.open_config(config)
+
+    def signed(self, sent: Outgoing) -> Outgoing:
+        """Returns an attempt with the headers that prove who makes it."""
+        if self.signer is None:
+            return sent
+        return replace(sent, headers={**sent.headers, **self.signer.sign(sent)})
 
     def completed(self, settings: Settings) -> 'Webhooks':
         """Returns them with all that the settings say.
