@@ -6,8 +6,12 @@ Everything else is given an `IdSource`; `a2a_scribe.testing` has one that counts
 import os
 import secrets
 import socket
-import uuid
-from typing import Protocol
+from typing import Final, Protocol
+
+from a2a_scribe.clock import Clock, SystemClock
+
+VARIANT: Final = 0b10 << 62
+RANDOM_BITS: Final = (1 << 62) - 1
 
 
 class IdSource(Protocol):
@@ -18,11 +22,23 @@ class IdSource(Protocol):
 
 
 class UuidSource:
-    """Random UUIDs."""
+    """UUIDs that grow with time (RFC 9562, version 7).
+
+    What is made at the same time then lies at the same place of an index: a transaction that stores a few tasks writes
+    a few pages, where random keys would have it write several for each task.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        """Takes the time from a clock; without one, the machine's."""
+        self._clock = clock or SystemClock()
 
     def new(self) -> str:
-        """Returns a random UUID in its usual form."""
-        return str(uuid.uuid4())
+        """Returns a UUID in its usual form: milliseconds, their fraction in 12 bits, 62 bits of chance."""
+        millis, micros = divmod(self._clock.now(), 1000)
+        chance = int.from_bytes(os.urandom(8)) & RANDOM_BITS | VARIANT
+        low = f'{chance:016x}'
+        time = f'{millis:012x}'
+        return f'{time[:8]}-{time[8:]}-7{micros * 4096 // 1000:03x}-{low[:4]}-{low[4:]}'
 
 
 def process_name() -> str:

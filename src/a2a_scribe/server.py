@@ -16,7 +16,7 @@ from functools import partial
 from socket import socket
 from typing import TypedDict, Unpack
 
-from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder, SimpleRequestContextBuilder
+from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder
 from a2a.server.context import ServerCallContext
 from a2a.server.owner_resolver import OwnerResolver
 from a2a.server.routes import ServerCallContextBuilder
@@ -32,6 +32,7 @@ from a2a_scribe.engine.deadlines import DeadlinePolicy
 from a2a_scribe.engine.orders import AfterCrash
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.event_loop import run_program
+from a2a_scribe.handler.context_building import default_builder
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
@@ -163,7 +164,7 @@ def create_app(  # noqa: PLR0913 - each is a choice of its own
         _sign_extended_card(options, card_signer)
     store = open_store(database)
     settings = settings or Settings.from_environment()
-    options.setdefault('request_context_builder', SimpleRequestContextBuilder(True, store))
+    options.setdefault('request_context_builder', default_builder(referred_tasks=store))
     options.setdefault('validate_input_modes', True)
     handler = DefaultRequestHandler(executor, store, card, failure_answer='task', settings=settings, **options)
 

@@ -30,6 +30,8 @@ from a2a_scribe.errors import SettingsError
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.port import Journal, NodeRow
 from a2a_scribe.journal.results import Done, Queued
+from a2a_scribe.journal.sql.connected import Connected
+from a2a_scribe.journal.sql.in_thread import InThread
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import statements_of
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX
@@ -208,8 +210,8 @@ async def test_a_reader_that_is_cancelled_again_and_again_mixes_no_transactions(
     users: list[Running] = []
     mixed: list[str] = []
 
-    def watch(name: str) -> None:
-        real: Callable[..., Awaitable[Any]] = getattr(Running, name)
+    def watch(kind: type[Running], name: str) -> None:
+        real: Callable[..., Awaitable[Any]] = getattr(kind, name)
 
         async def watched(running: Running, *given: Any) -> Any:
             if any(user is not running for user in users):
@@ -220,10 +222,12 @@ async def test_a_reader_that_is_cancelled_again_and_again_mixes_no_transactions(
             finally:
                 users.remove(running)
 
-        monkeypatch.setattr(Running, name, watched)
+        monkeypatch.setattr(kind, name, watched)
 
-    for name in ('rows', 'query', 'change', 'change_many', 'insert_records', 'begin_writing', 'commit'):
-        watch(name)
+    for name in ('rows', 'query'):
+        watch(Connected, name)
+    for name in ('rows', 'change', 'change_many', 'insert_records'):
+        watch(InThread, name)
     agent = ScriptedAgent([emit(task(), status(WORKING)), emit(status(COMPLETED))])
     async with (
         connected('sqlite+aiosqlite:///:memory:', poolclass=StaticPool) as engine,
@@ -269,10 +273,10 @@ async def test_two_nodes_that_change_the_same_tasks_wait_for_each_other_in_the_s
     postgres_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One saves a big change after a small one, against the order of ids; the other accepts messages in that order."""
-    update, update_many = statements_of(DEFAULT_PREFIX).update_tasks, Running.change_many
+    update, update_many = statements_of(DEFAULT_PREFIX).update_tasks, Connected.change_many
     holding, troubles = asyncio.Event(), list[str]()
 
-    async def change_many(running: Running, statement: Executable, parameters: Sequence[Any]) -> None:
+    async def change_many(running: Connected, statement: Executable, parameters: Sequence[Any]) -> None:
         await update_many(running, statement, parameters)
         if statement is update and parameters:
             holding.set()
@@ -294,7 +298,7 @@ async def test_two_nodes_that_change_the_same_tasks_wait_for_each_other_in_the_s
         handler.engine.signals.commit_failed.connect(lambda point: troubles.append(str(point.error)))
         first, second = sorted([(await ask(handler, configuration=AT_ONCE)).id for _ in range(2)])
         journal = await registered(other, 'other')
-        monkeypatch.setattr(Running, 'change_many', change_many)
+        monkeypatch.setattr(Connected, 'change_many', change_many)
         agent.open('gate')
         await holding.wait()
         receipt = await journal.commit(Group(NodeId('other'), 1, 0, [], [accept(first, 't1'), accept(second, 't2')]))
@@ -306,9 +310,9 @@ async def test_two_nodes_that_change_the_same_tasks_wait_for_each_other_in_the_s
 async def test_two_nodes_that_put_the_same_config_at_once_both_succeed(
     postgres_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, committing = Running.commit, list[Running]()
+    commit, committing = Connected.commit, list[Connected]()
 
-    async def commit_when_the_other_waits(running: Running) -> None:
+    async def commit_when_the_other_waits(running: Connected) -> None:
         committing.append(running)
         if len(committing) == 1:
             await until_somebody_waits_for_a_lock(watching)
@@ -320,7 +324,7 @@ async def test_two_nodes_that_put_the_same_config_at_once_both_succeed(
         engines = [await stack.enter_async_context(connected(postgres_database_url)) for _ in range(3)]
         watching = engines.pop()
         journals = {name: await registered(engine, name) for name, engine in zip('AB', engines, strict=True)}
-        monkeypatch.setattr(Running, 'commit', commit_when_the_other_waits)
+        monkeypatch.setattr(Connected, 'commit', commit_when_the_other_waits)
         receipts = await asyncio.gather(
             *(journal.commit(Group(NodeId(name), 1, 0, [], [put])) for name, journal in journals.items())
         )

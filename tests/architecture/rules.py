@@ -52,12 +52,15 @@ HOMES: Mapping[str, Collection[str]] = {
 
 TASK_MAKERS: Mapping[str, Collection[str]] = {
     'create_task': ('services', 'engine.turns'),
-    'ensure_future': ('services', 'engine.turns', 'journal.sql.access'),
+    'ensure_future': ('services', 'engine.turns', 'journal.sql.errands'),
 }
 """Who may start a coroutine of its own; a call into a database's thread is one that is awaited to its end."""
 
 NOT_PRIVATE = ('_asdict', '_fields', '_make', '_replace', '_exit')
 """Methods of named tuples, whose underscore keeps them apart from the fields; and `os._exit`."""
+
+PRIVATE_BY_NEED: Mapping[str, str] = {'journal.sql.in_thread': '._execute'}
+"""Private names of others without which something cannot be had; their users do without where they are missing."""
 
 LOCKS = r'(asyncio|anyio|threading)\.R?Lock'
 SLEEPS = ('asyncio.sleep', 'anyio.sleep', 'time.sleep', 'trio.sleep')
@@ -199,7 +202,12 @@ def is_private(name: str) -> bool:
 
 def private_access(modules: Sequence[Module]) -> list[str]:
     """Nobody uses another's private names: neither attributes nor imports."""
-    return [f'{module.name}:{line} {name}' for module in modules for line, name in private_names(module)]
+    return [
+        f'{module.name}:{line} {name}'
+        for module in modules
+        for line, name in private_names(module)
+        if not any(within(module, [home]) and name == needed for home, needed in PRIVATE_BY_NEED.items())
+    ]
 
 
 def private_names(module: Module) -> Iterator[tuple[int, str]]:

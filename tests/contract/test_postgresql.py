@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from a2a_scribe.journal.port import Journal
 from a2a_scribe.journal.results import CancelDue, Queued
 from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.connected import Connected
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.testing.contract.scenes import born, write
@@ -50,8 +51,9 @@ async def test_a_transaction_of_a_process_that_was_stopped_ends(postgres_databas
     """And only ours: the connection goes back to the user's pool."""
     engine = create_async_engine(postgres_database_url, pool_size=1, max_overflow=0)
 
-    async def limit_of(running: Running) -> str:
-        found = await running.connection.execute(text('SHOW idle_in_transaction_session_timeout'))
+    async def limit_of(connected: Running) -> str:
+        assert isinstance(connected, Connected)
+        found = await connected.connection.execute(text('SHOW idle_in_transaction_session_timeout'))
         return str(found.scalar_one())
 
     access = Access(engine, deadline=2.5)

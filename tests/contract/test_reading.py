@@ -31,6 +31,7 @@ async def test_nothing_of_a_strangers_task_is_read(
     node = await ScriptedNode(journal, 'node').register()
     await born(node, 'live')
     await born(node, 'parked', parked=True, snapshot=True)
+    assert await journal.read_task('none', stranger) is None, 'the connection for reading is there'
     asked: list[str] = []
     read: list[Any] = []
     make_row = rows.task_row

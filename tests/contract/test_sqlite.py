@@ -1,4 +1,7 @@
-"""The SQL journal keeps the contract on SQLite: in a file, and in memory, where there is one connection only."""
+"""The SQL journal keeps the contract on SQLite: in a file, and in memory, where there is one connection only.
+
+It does so too where aiosqlite's thread cannot be given a whole transaction.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -6,6 +9,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from a2a_scribe.journal.port import Journal
+from a2a_scribe.journal.sql import in_thread
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.testing.journal_contract import Connect, JournalContract
 
@@ -24,6 +28,12 @@ class TestSqliteFile(JournalContract):
         yield connect
         for engine in self.engines:
             await engine.dispose()
+
+
+class TestSqliteStatementByStatement(TestSqliteFile):
+    @pytest.fixture(autouse=True)
+    def no_errands(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(in_thread, 'takes_errands', lambda _: False)
 
 
 class TestSqliteInMemory(JournalContract):

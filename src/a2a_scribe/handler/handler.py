@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder, SimpleRequestContextBuilder
+from a2a.server.agent_execution import AgentExecutor, RequestContextBuilder
 from a2a.server.cluster import VersionedTaskStore
 from a2a.server.context import ServerCallContext
 from a2a.server.events import Event
@@ -42,8 +42,9 @@ from a2a_scribe.engine.observers import Presence, always
 from a2a_scribe.engine.orders import AfterCrash, Agent, CancelOrder
 from a2a_scribe.handler import bounds, guards
 from a2a_scribe.handler.callers import Callers
+from a2a_scribe.handler.context_building import ContextBuilding, default_builder
 from a2a_scribe.handler.faults import a2a_errors
-from a2a_scribe.handler.messages import ContextBuilding, Messages
+from a2a_scribe.handler.messages import Messages
 from a2a_scribe.handler.options import engine_settings, warn_of_unused
 from a2a_scribe.handler.push_configs import PushConfigs
 from a2a_scribe.ids import IdSource, UuidSource, process_name
@@ -117,7 +118,7 @@ class DefaultRequestHandler(RequestHandler):
         self._delivery_counters = DeliveryCounters()
         has_own_push = push_sender is not None or push_config_store is not None
         delivers = agent_card.capabilities.push_notifications and not has_own_push
-        build_context = ContextBuilding(request_context_builder or SimpleRequestContextBuilder())
+        build_context = ContextBuilding(request_context_builder or default_builder(ids))
         self._engine = Engine(
             Agent(agent_executor, build_context, deadlines),
             journal_of(task_store, agent_name, clock),

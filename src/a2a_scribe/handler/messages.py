@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from a2a.server.agent_execution import RequestContext, RequestContextBuilder
+from a2a.server.agent_execution import RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.types.a2a_pb2 import AgentCard
 from a2a.utils.errors import A2AError, InternalError, InvalidParamsError, UnsupportedOperationError
@@ -16,6 +16,7 @@ from a2a_scribe.engine.orders import MessageKey, Order
 from a2a_scribe.errors import DeadlineError, EnvironmentFault
 from a2a_scribe.handler import bounds, guards
 from a2a_scribe.handler.callers import Callers
+from a2a_scribe.handler.context_building import ContextBuilding
 from a2a_scribe.handler.faults import a2a_errors, as_a2a_error
 from a2a_scribe.handler.keys import key_of
 from a2a_scribe.handler.push_configs import PushConfigs
@@ -29,26 +30,6 @@ from a2a_scribe.protocol.types import (
     TaskPushNotificationConfig,
 )
 from a2a_scribe.settings import FailureAnswer
-
-
-class ContextBuilding:
-    """Makes request contexts with the user's builder."""
-
-    def __init__(self, builder: RequestContextBuilder) -> None:
-        """Takes the builder."""
-        self._builder = builder
-
-    async def __call__(
-        self, request: SendMessageRequest, context: ServerCallContext, task: Task | None
-    ) -> RequestContext:
-        """Builds a context; ids that `request` lacks are made by the builder."""
-        return await self._builder.build(
-            params=request,
-            task_id=request.message.task_id or None,
-            context_id=request.message.context_id or None,
-            task=task,
-            context=context,
-        )
 
 
 class Messages:

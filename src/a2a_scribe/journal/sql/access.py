@@ -5,15 +5,15 @@ pool. A call into SQLite's thread is shielded and awaited, never abandoned: the 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Engine
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from a2a_scribe.errors import JournalBusyError
+from a2a_scribe.journal.sql.connected import Connected
 from a2a_scribe.journal.sql.dialects import (
     DATABASE_ERRORS,
     cause_of,
@@ -22,10 +22,15 @@ from a2a_scribe.journal.sql.dialects import (
     shares_one_connection,
     translate,
 )
+from a2a_scribe.journal.sql.errands import to_its_end
+from a2a_scribe.journal.sql.in_thread import transaction_in_thread
+from a2a_scribe.journal.sql.kept import KeptConnection
 from a2a_scribe.journal.sql.running import Running
 
 T = TypeVar('T')
-Work = Callable[[Running], Awaitable[T]]
+Reading = Callable[[Connected], Awaitable[T]]
+Writing = Callable[[Running], Coroutine[Any, Any, T]]
+"""It waits for what it is given and for nothing else."""
 
 OPENING_ATTEMPTS, OPENING_PAUSE = 600, 0.05
 """How often, and after how many seconds, the schema of a busy SQLite file is tried again."""
@@ -50,8 +55,9 @@ class Access:
         self._opened_on: asyncio.AbstractEventLoop | None = None
         self._turnstiles = TURNSTILES.setdefault(engine.sync_engine, WeakKeyDictionary())
         self._exclusive = shares_one_connection(engine)
+        self._kept = KeptConnection(engine)
 
-    async def open_once(self, work: Work[None]) -> None:
+    async def open_once(self, work: Reading[None]) -> None:
         """Does `work` on this loop's first call; others wait until it is done."""
         loop = asyncio.get_running_loop()
         if self._opened_on is loop:
@@ -64,7 +70,7 @@ class Access:
             await self._open(work)
             self._opened_on = loop
 
-    async def _open(self, work: Work[None]) -> None:
+    async def _open(self, work: Reading[None]) -> None:
         for _ in range(OPENING_ATTEMPTS):
             try:
                 await self._guarded(self._plain(work))
@@ -75,17 +81,18 @@ class Access:
         raise JournalBusyError
 
     async def close(self) -> None:
-        """Forgets that the database is open; the engine stays its user's."""
+        """Forgets that the database is open, and keeps no connection of it; the engine stays its user's."""
         self._opened_on = None
+        await self._kept.close()
 
-    async def read(self, work: Work[T]) -> T:
+    async def read(self, work: Reading[T]) -> T:
         """Does reading work. Raises: JournalUnavailableError."""
         if self._exclusive:
             async with self._turnstile():
                 return await self._guarded(self._plain(work))
         return await self._guarded(self._plain(work))
 
-    async def write(self, work: Work[T]) -> T:
+    async def write(self, work: Writing[T]) -> T:
         """Does writing work in a transaction. Raises: JournalUnavailableError, JournalRefusedError."""
         if self._exclusive:
             async with self._turnstile():
@@ -99,34 +106,46 @@ class Access:
             self._turnstiles[loop] = asyncio.Lock()
         return self._turnstiles[loop]
 
-    async def _plain(self, work: Work[T]) -> T:
+    async def _plain(self, work: Reading[T]) -> T:
         async with self.engine.connect() as connection:
-            running = Running(connection)
-            await running.prepare()
-            return await work(running)
+            connected = Connected(connection)
+            await connected.prepare()
+            return await work(connected)
 
-    async def _transaction(self, work: Work[T]) -> T:
-        async with self.engine.connect() as connection:
-            running = Running(connection)
-            try:
-                await running.prepare()
-                await running.begin_writing(self._deadline)
-                result = await work(running)
-                await running.commit()
-            except Exception:
-                await self._undo(running)
-                raise
-            except BaseException:
-                await connection.invalidate()
-                raise
-            return result
+    async def _transaction(self, work: Writing[T]) -> T:
+        connection = await self._kept.take()
+        try:
+            connected = Connected(connection)
+            await connected.prepare()
+            result = await self._write(connected, work)
+        except Exception:
+            await to_its_end(self._undo(connection))
+            raise
+        except BaseException:
+            await to_its_end(self._discard(connection))
+            raise
+        await self._kept.give_back(connection)
+        return result
 
-    async def _undo(self, running: Running) -> None:
+    async def _write(self, connected: Connected, work: Writing[T]) -> T:
+        if connected.driver is not None and connected.of_driver is not None:
+            return await transaction_in_thread(connected.driver, connected.of_driver, work)
+        await connected.begin_writing(self._deadline)
+        result = await work(connected)
+        await connected.commit()
+        return result
+
+    async def _undo(self, connection: AsyncConnection) -> None:
         """Ends a failed transaction; a connection that cannot even do that is not used again."""
         try:
-            await running.rollback()
+            await Connected(connection).rollback()
         except DATABASE_ERRORS:
-            await running.connection.invalidate()
+            await connection.invalidate()
+        await connection.close()
+
+    async def _discard(self, connection: AsyncConnection) -> None:
+        await connection.invalidate()
+        await connection.close()
 
     async def _guarded(self, errand: Awaitable[T]) -> T:
         try:
@@ -136,17 +155,3 @@ class Access:
                 return await errand
         except DATABASE_ERRORS as error:
             raise translate(error) from cause_of(error)
-
-
-async def to_its_end(errand: Awaitable[T]) -> T:
-    """Awaits an errand to its end, also when the one who waits is cancelled; then the cancellation counts."""
-    task = asyncio.ensure_future(errand)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with suppress(asyncio.CancelledError):  # some cancel again at every turn of the loop
-                await asyncio.wait([task])
-        if not task.cancelled():
-            task.exception()
-        raise

@@ -6,6 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.connected import Connected
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.tables import DEFAULT_PREFIX, tables_of
 
@@ -57,8 +58,8 @@ class Diagnosis:
     async def of_sqlite(self) -> SqliteFacts:
         """Uses a file as a server would. Raises: JournalUnavailableError."""
 
-        async def work(running: Running) -> SqliteFacts:
-            connection = running.connection
+        async def work(connected: Connected) -> SqliteFacts:
+            connection = connected.connection
             version = await _value(connection, 'SELECT sqlite_version()')
             mode, synchronous = [await _value(connection, f'PRAGMA {name}') for name in ('journal_mode', 'synchronous')]
             return SqliteFacts(str(version), str(mode), int(str(synchronous)))
@@ -68,8 +69,8 @@ class Diagnosis:
     async def of_postgresql(self) -> PostgresFacts:
         """Asks a server. Raises: JournalUnavailableError."""
 
-        async def work(running: Running) -> PostgresFacts:
-            connection = running.connection
+        async def work(connected: Connected) -> PostgresFacts:
+            connection = connected.connection
 
             async def setting(name: str) -> str:
                 return str(await _value(connection, f"SELECT current_setting('{name}')"))

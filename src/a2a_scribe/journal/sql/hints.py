@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.port import Heard, Hints
-from a2a_scribe.journal.sql.access import to_its_end
 from a2a_scribe.journal.sql.dialects import is_sqlite, lock_directory
+from a2a_scribe.journal.sql.errands import to_its_end
 
 POLL: Final = 0.025
 """Seconds between two looks at whether an SQLite file has changed."""

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from a2a_scribe.core.records import Record
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.connected import Connected
 from a2a_scribe.journal.sql.dialects import stored_bytes
 from a2a_scribe.journal.sql.inspection_statements import count_statement, inspection_statements_of, list_statement
 from a2a_scribe.journal.sql.migrating import Schema, schema_of
@@ -111,18 +112,18 @@ class Inspector:
     async def schema(self) -> Schema:
         """Returns where the schema stands. Raises: JournalUnavailableError."""
 
-        async def work(running: Running) -> Schema:
-            return await schema_of(running.connection, self.prefix)
+        async def work(connected: Connected) -> Schema:
+            return await schema_of(connected.connection, self.prefix)
 
         return await self._access.read(work)
 
     async def totals(self) -> Totals:
         """Counts what is there; the sums are those of the rows. Raises: JournalUnavailableError."""
 
-        async def work(running: Running) -> Totals:
-            states = dict(map(tuple, await running.rows(self._statements.states, {})))
-            ((records, record_bytes),) = await running.rows(self._statements.sums, {})
-            stored = await stored_bytes(running.connection, list(tables_of(self.prefix).metadata.tables))
+        async def work(connected: Connected) -> Totals:
+            states = dict(map(tuple, await connected.rows(self._statements.states, {})))
+            ((records, record_bytes),) = await connected.rows(self._statements.sums, {})
+            stored = await stored_bytes(connected.connection, list(tables_of(self.prefix).metadata.tables))
             return Totals(states, int(records), int(record_bytes), stored)
 
         return await self._access.read(work)

@@ -16,6 +16,7 @@ from a2a_scribe.journal.results import Receipt
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
 from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.connected import Connected
 from a2a_scribe.journal.sql.deliveries import DeliveryTable
 from a2a_scribe.journal.sql.dialects import lock_directory
 from a2a_scribe.journal.sql.hints import hints_of
@@ -80,19 +81,19 @@ class SqlJournal:
         """Brings the schema up to date, once per loop."""
         await self._access.open_once(self._migrate)
 
-    async def _migrate(self, running: Running) -> None:
-        await bring_up_to_date(running.connection, self._prefix, create=self._create)
+    async def _migrate(self, connected: Connected) -> None:
+        await bring_up_to_date(connected.connection, self._prefix, create=self._create)
         if self._their_table:
-            await self._warn_of_their_tasks(running)
+            await self._warn_of_their_tasks(connected)
 
     async def close(self) -> None:
         """Gives the database back; the engine stays its user's."""
         await self._access.close()
 
-    async def _warn_of_their_tasks(self, running: Running) -> None:
+    async def _warn_of_their_tasks(self, connected: Connected) -> None:
         name, self._their_table = self._their_table, ''
-        if await running.connection.run_sync(_has_table, name):
-            ((count,),) = await running.query(select(func.count()).select_from(table(name)))
+        if await connected.connection.run_sync(_has_table, name):
+            ((count,),) = await connected.query(select(func.count()).select_from(table(name)))
             if count:
                 logger.warning(
                     'The table %r of a2a-sdk holds %d tasks; a2a-scribe keeps its own tables and does not show them',
@@ -243,22 +244,22 @@ class SqlJournal:
         size = query.page_size or DEFAULT_PAGE_SIZE
         listing = listing_of(self._prefix, caller, query, position, size + 1)
 
-        async def work(running: Running) -> TaskPage:
-            found = [Listed(*row) for row in await running.rows(listing.page, listing.parameters)]
+        async def work(connected: Connected) -> TaskPage:
+            found = [Listed(*row) for row in await connected.rows(listing.page, listing.parameters)]
             if found:
                 total = found[0].total
             else:
-                ((total,),) = await running.rows(listing.count, listing.parameters)
+                ((total,),) = await connected.rows(listing.count, listing.parameters)
             last = found[size - 1] if len(found) > size else None
             token = '' if last is None else encode_token(PagePosition(last.status_time, last.task_id))
-            return TaskPage(await self._tasks_of(running, found[:size]), token, total)
+            return TaskPage(await self._tasks_of(connected, found[:size]), token, total)
 
         return await self._access.read(work)
 
-    async def _tasks_of(self, running: Running, found: Sequence[Listed]) -> list[Task]:
+    async def _tasks_of(self, connected: Connected, found: Sequence[Listed]) -> list[Task]:
         """Folds the tasks of a page, with one more query for what came after their snapshots."""
         behind = [(each.task_id, each.snapshot_seq, each.seq) for each in found if each.seq > each.snapshot_seq]
-        tails = await running.query(tails_of(self._tables, behind)) if behind else ()
+        tails = await connected.query(tails_of(self._tables, behind)) if behind else ()
         tail_of = rows.by_task([rows.record(entry) for entry in tails])
         folded = (rows.whole_task(each.snapshot, tail_of.get(each.task_id, ())) for each in found)
         return [task for task in folded if task is not None]

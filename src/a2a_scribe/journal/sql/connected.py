@@ -1,0 +1,114 @@
+"""A connection as SQLAlchemy has it.
+
+Each query that SQLAlchemy runs on SQLite crosses to the driver's thread three times (cursor, execute, close), which
+costs more than the query. Where the driver is aiosqlite, queries are therefore given to it directly, one crossing each.
+"""
+
+import math
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import aiosqlite
+from sqlalchemy import Executable, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from a2a_scribe.core.records import Record
+from a2a_scribe.journal.sql import in_thread
+from a2a_scribe.journal.sql.compiling import compiled
+from a2a_scribe.journal.sql.running import Parameters
+
+END_WHEN_IDLE = text("SELECT set_config('idle_in_transaction_session_timeout', :milliseconds, true)")
+"""For this transaction alone: the connection is the user's."""
+
+SERVERS_TIME = text('SELECT cast(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)')
+
+PREPARED = 'a2a_scribe.prepared'
+
+
+class Connected:
+    """Implements `Running`."""
+
+    __slots__ = ('connection', 'driver')
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        """Finds out how the connection is to be used."""
+        self.connection = connection
+        driver = None
+        if connection.dialect.name == 'sqlite' and connection.sync_connection is not None:
+            driver = connection.sync_connection.connection.driver_connection
+        self.driver = driver if isinstance(driver, aiosqlite.Connection) else None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is SQLite."""
+        return self.connection.dialect.name == 'sqlite'
+
+    async def prepare(self) -> None:
+        """Makes a connection durable: once for each connection of the pool."""
+        if self.is_sqlite and self.connection.sync_connection is not None:
+            known = self.connection.sync_connection.info
+            if PREPARED not in known:
+                await self.connection.exec_driver_sql('PRAGMA journal_mode=WAL')
+                await self.connection.exec_driver_sql('PRAGMA synchronous=FULL')
+                can = self.driver is not None and in_thread.takes_errands(self.driver)
+                known[PREPARED] = (await self.driver.cursor()).connection if can and self.driver else None
+
+    @property
+    def of_driver(self) -> sqlite3.Connection | None:
+        """What aiosqlite uses in its thread, once this is prepared; `None` if nothing can be done there."""
+        assert self.connection.sync_connection is not None
+        found: sqlite3.Connection | None = self.connection.sync_connection.info.get(PREPARED)
+        return found
+
+    async def now(self, own: int) -> int:
+        """Returns the time on the clock that all users of the database share."""
+        if self.is_sqlite:
+            return own
+        return int((await self.connection.execute(SERVERS_TIME)).scalar_one())
+
+    async def begin_writing(self, deadline: float) -> None:
+        """Begins a transaction that will write.
+
+        SQLite must not find out halfway that another one was faster. PostgreSQL ends a transaction in which nothing has
+        happened for `deadline` seconds: its process has been stopped, and holds locks that others wait for.
+        """
+        if self.is_sqlite:
+            await self.connection.exec_driver_sql('BEGIN IMMEDIATE')
+        else:
+            await self.connection.execute(END_WHEN_IDLE, {'milliseconds': str(math.ceil(deadline * 1000))})
+
+    async def commit(self) -> None:
+        """Ends the transaction and makes it durable."""
+        await self.connection.commit()
+
+    async def rollback(self) -> None:
+        """Ends the transaction and undoes it."""
+        if self.driver is not None:
+            await self.driver.rollback()
+        await self.connection.rollback()
+
+    async def query(self, statement: Executable) -> Sequence[Sequence[Any]]:
+        """Runs a query that was made for this call, and returns its rows."""
+        return (await self.connection.execute(statement)).all()
+
+    async def rows(self, statement: Executable, parameters: Parameters) -> Sequence[Sequence[Any]]:
+        """Runs a query and returns its rows."""
+        direct = None if self.driver is None else compiled(statement)
+        if direct is None or self.driver is None:
+            return (await self.connection.execute(statement, parameters)).all()
+        return list(await self.driver.execute_fetchall(direct.sql, direct.values_of(parameters)))
+
+    async def change(self, statement: Executable, parameters: Parameters) -> int:
+        """Runs a statement and returns how many rows it changed."""
+        return (await self.connection.execute(statement, parameters)).rowcount
+
+    async def change_many(self, statement: Executable, parameters: Sequence[Parameters]) -> None:
+        """Runs a statement once for each set of parameters."""
+        if parameters:
+            await self.connection.execute(statement, parameters)
+
+    async def insert_records(self, statement: Executable, records: Sequence[Record]) -> None:
+        """Inserts records."""
+        if records:
+            await self.connection.execute(statement, [record._asdict() for record in records])

@@ -1,0 +1,94 @@
+"""A transaction of SQLite as one errand for the thread in which its connection lives.
+
+aiosqlite sends each statement to that thread and each answer back, which costs ten times as much as a statement. Here
+the whole transaction goes there and its result comes back; the work is the same coroutine that waits for a server's
+answers elsewhere, and never has to wait for any.
+"""
+
+import sqlite3
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import aiosqlite
+from sqlalchemy import Executable
+
+from a2a_scribe.core.records import Record
+from a2a_scribe.journal.sql.compiling import with_values, without_lists
+from a2a_scribe.journal.sql.running import Parameters, Running
+
+T = TypeVar('T')
+
+
+def takes_errands(driver: aiosqlite.Connection) -> bool:
+    """Whether its thread can be given something to do: the one name for that is private, and may go."""
+    return hasattr(driver, '_execute')
+
+
+async def transaction_in_thread(
+    driver: aiosqlite.Connection, connection: sqlite3.Connection, work: Callable[[Running], Coroutine[Any, Any, T]]
+) -> T:
+    """Does writing work in a transaction, and makes it durable; one that fails is left to be rolled back.
+
+    Args:
+        driver: Has the thread.
+        connection: The driver's own, which may be used in that thread only.
+        work: What is to be done.
+
+    Raises:
+        sqlite3.Error: What the database says.
+        Exception: What the work raises.
+    """
+
+    def transaction() -> T:
+        connection.execute('BEGIN IMMEDIATE')
+        result = _without_waiting(work(InThread(connection)))
+        connection.commit()
+        return result
+
+    done: T = await driver._execute(transaction)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    return done
+
+
+class InThread:
+    """Implements `Running`, in the thread of the connection."""
+
+    __slots__ = ('_connection',)
+
+    is_sqlite = True
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Takes a connection inside a transaction."""
+        self._connection = connection
+
+    async def now(self, own: int) -> int:
+        """Returns `own`: all who use the file are on one machine."""
+        return own
+
+    async def rows(self, statement: Executable, parameters: Parameters) -> Sequence[Sequence[Any]]:
+        """Runs a query and returns its rows."""
+        return self._connection.execute(*with_values(statement, parameters)).fetchall()
+
+    async def change(self, statement: Executable, parameters: Parameters) -> int:
+        """Runs a statement and returns how many rows it changed."""
+        return self._connection.execute(*with_values(statement, parameters)).rowcount
+
+    async def change_many(self, statement: Executable, parameters: Sequence[Parameters]) -> None:
+        """Runs a statement once for each set of parameters."""
+        if parameters:
+            direct = without_lists(statement)
+            self._connection.executemany(direct.sql, [direct.values_of(values) for values in parameters])
+
+    async def insert_records(self, statement: Executable, records: Sequence[Record]) -> None:
+        """Inserts records."""
+        if records:
+            self._connection.executemany(without_lists(statement).sql, records)
+
+
+def _without_waiting(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError('a transaction of SQLite waited for something else')
