@@ -2,8 +2,10 @@
 
 import asyncio
 import sys
+from contextlib import suppress
 from typing import Any
 
+import aiosqlite
 import pytest
 from a2a.types.a2a_pb2 import GetTaskRequest, Task
 from a2a.utils.errors import InternalError
@@ -23,16 +25,24 @@ BIG = 'x' * 400_000
 
 
 class Disk:
-    """How many pages the database may have, for every connection that is taken out."""
+    """How many pages the database may have, for every connection."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        self.pages = 2**30
-        event.listen(engine.sync_engine, 'checkout', self._limit)
+        self._pages = 2**30
+        self._connections: list[aiosqlite.Connection] = []
+        event.listen(engine.sync_engine, 'connect', self._note)
 
-    def _limit(self, connection: Any, *_: object) -> None:
+    def _note(self, connection: Any, *_: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(f'PRAGMA max_page_count = {self.pages}')
+        cursor.execute(f'PRAGMA max_page_count = {self._pages}')
         cursor.close()
+        self._connections.append(connection.driver_connection)
+
+    async def resize(self, pages: int) -> None:
+        self._pages = pages
+        for connection in self._connections:
+            with suppress(ValueError):  # it is closed
+                await connection.execute_fetchall(f'PRAGMA max_page_count = {pages}')
 
 
 async def test_a_full_disk_is_told_and_got_over(sqlite_url: str) -> None:
@@ -51,7 +61,7 @@ async def test_a_full_disk_is_told_and_got_over(sqlite_url: str) -> None:
         async with asyncio.timeout(60):
             stream = handler.on_message_send_stream(new_request('wait'), new_context())
             begun = await anext(stream)
-            disk.pages = 60
+            await disk.resize(60)
             agent.open('gate')
             with pytest.raises(InternalError) as caught:
                 async for _ in stream:
@@ -60,7 +70,7 @@ async def test_a_full_disk_is_told_and_got_over(sqlite_url: str) -> None:
             with pytest.raises(InternalError) as caught:
                 await handler.on_message_send(new_request('big'), new_context())
             assert caught.value.data == {'retryable': 'true'}
-            disk.pages = 2**30
+            await disk.resize(2**30)
             while handler.engine.live_tasks:
                 await wait_for_seconds(0.05)
             answer = await handler.on_message_send(new_request('big'), new_context())
