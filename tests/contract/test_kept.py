@@ -1,14 +1,14 @@
-"""The connection of the last transaction on SQLite is kept for the next, and no longer than the journal is open."""
+"""A connection of SQLite is kept for the next transaction, one for the next reading, until the journal is closed."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from sqlalchemy import NullPool, QueuePool, text
+from sqlalchemy import NullPool, QueuePool, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from a2a_scribe.errors import JournalUnavailableError
-from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.access import READERS, Access
 from a2a_scribe.journal.sql.running import Running
 
 
@@ -32,22 +32,35 @@ async def fail(running: Running) -> None:
     await running.rows(text('SELECT * FROM nowhere'), {})
 
 
-async def test_one_connection_is_kept_until_the_journal_is_closed(engine: AsyncEngine) -> None:
+async def test_one_connection_each_is_kept_until_the_journal_is_closed(engine: AsyncEngine) -> None:
     access = Access(engine, deadline=5)
     for _ in range(3):
         await access.write(do_nothing)
         assert in_use(engine) == 1
+    for _ in range(3):
+        await access.read(do_nothing)
+        assert in_use(engine) == 2
     await access.close()
     assert in_use(engine) == 0
 
 
-async def test_one_whose_transaction_failed_goes_back(engine: AsyncEngine) -> None:
+async def test_many_who_read_at_once_take_turns_on_a_few_connections(engine: AsyncEngine) -> None:
+    access, opened = Access(engine, deadline=5), list[object]()
+    event.listen(engine.sync_engine, 'connect', lambda *given: opened.append(given[0]))
+    await asyncio.gather(*(access.read(do_nothing) for _ in range(100)))
+    assert len(opened) <= READERS
+    assert in_use(engine) == 1
+    await access.close()
+
+
+async def test_one_with_which_something_failed_goes_back(engine: AsyncEngine) -> None:
     access = Access(engine, deadline=5)
     await access.write(do_nothing)
-    with pytest.raises(JournalUnavailableError):
-        await access.write(fail)
-    assert in_use(engine) == 0
-    await access.write(do_nothing)
+    for fails in (access.write, access.read):
+        with pytest.raises(JournalUnavailableError):
+            await fails(fail)
+        assert in_use(engine) == (fails == access.read)
+        await fails(do_nothing)
     await access.close()
 
 

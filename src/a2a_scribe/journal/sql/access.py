@@ -23,14 +23,17 @@ from a2a_scribe.journal.sql.dialects import (
     translate,
 )
 from a2a_scribe.journal.sql.errands import to_its_end
-from a2a_scribe.journal.sql.in_thread import transaction_in_thread
+from a2a_scribe.journal.sql.in_thread import do_in_thread, transaction_in_thread
 from a2a_scribe.journal.sql.kept import KeptConnection
 from a2a_scribe.journal.sql.running import Running
 
 T = TypeVar('T')
-Reading = Callable[[Connected], Awaitable[T]]
-Writing = Callable[[Running], Coroutine[Any, Any, T]]
+Work = Callable[[Running], Coroutine[Any, Any, T]]
 """It waits for what it is given and for nothing else."""
+Look = Callable[[Connected], Awaitable[T]]
+
+READERS = 4
+"""How many connections of SQLite are read from at once: more of them share one processor, and the pool has no more."""
 
 OPENING_ATTEMPTS, OPENING_PAUSE = 600, 0.05
 """How often, and after how many seconds, the schema of a busy SQLite file is tried again."""
@@ -55,9 +58,10 @@ class Access:
         self._opened_on: asyncio.AbstractEventLoop | None = None
         self._turnstiles = TURNSTILES.setdefault(engine.sync_engine, WeakKeyDictionary())
         self._exclusive = shares_one_connection(engine)
-        self._kept = KeptConnection(engine)
+        self._kept_for_writing, self._kept_for_reading = KeptConnection(engine), KeptConnection(engine)
+        self._reading_rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    async def open_once(self, work: Reading[None]) -> None:
+    async def open_once(self, work: Look[None]) -> None:
         """Does `work` on this loop's first call; others wait until it is done."""
         loop = asyncio.get_running_loop()
         if self._opened_on is loop:
@@ -70,10 +74,10 @@ class Access:
             await self._open(work)
             self._opened_on = loop
 
-    async def _open(self, work: Reading[None]) -> None:
+    async def _open(self, work: Look[None]) -> None:
         for _ in range(OPENING_ATTEMPTS):
             try:
-                await self._guarded(self._plain(work))
+                await self._guarded(self._look(work))
             except JournalBusyError:
                 await asyncio.sleep(OPENING_PAUSE)
             else:
@@ -83,16 +87,24 @@ class Access:
     async def close(self) -> None:
         """Forgets that the database is open, and keeps no connection of it; the engine stays its user's."""
         self._opened_on = None
-        await self._kept.close()
+        await self._kept_for_writing.close()
+        await self._kept_for_reading.close()
 
-    async def read(self, work: Reading[T]) -> T:
+    async def read(self, work: Work[T]) -> T:
         """Does reading work. Raises: JournalUnavailableError."""
         if self._exclusive:
             async with self._turnstile():
-                return await self._guarded(self._plain(work))
-        return await self._guarded(self._plain(work))
+                return await self._guarded(self._read(work))
+        return await self._guarded(self._read(work))
 
-    async def write(self, work: Writing[T]) -> T:
+    async def look(self, work: Look[T]) -> T:
+        """Does reading work that needs the connection itself. Raises: JournalUnavailableError."""
+        if self._exclusive:
+            async with self._turnstile():
+                return await self._guarded(self._look(work))
+        return await self._guarded(self._look(work))
+
+    async def write(self, work: Work[T]) -> T:
         """Does writing work in a transaction. Raises: JournalUnavailableError, JournalRefusedError."""
         if self._exclusive:
             async with self._turnstile():
@@ -106,14 +118,40 @@ class Access:
             self._turnstiles[loop] = asyncio.Lock()
         return self._turnstiles[loop]
 
-    async def _plain(self, work: Reading[T]) -> T:
+    async def _look(self, work: Look[T]) -> T:
         async with self.engine.connect() as connection:
             connected = Connected(connection)
             await connected.prepare()
             return await work(connected)
 
-    async def _transaction(self, work: Writing[T]) -> T:
-        connection = await self._kept.take()
+    async def _read(self, work: Work[T]) -> T:
+        if not self._sqlite:
+            return await self._look(work)
+        async with self._reading_room():
+            connection = await self._kept_for_reading.take()
+            try:
+                connected = Connected(connection)
+                await connected.prepare()
+                result = await self._run(connected, work)
+            except BaseException:
+                await to_its_end(connection.close())
+                raise
+            await self._kept_for_reading.give_back(connection)
+            return result
+
+    def _reading_room(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if loop not in self._reading_rooms:
+            self._reading_rooms[loop] = asyncio.Semaphore(READERS)
+        return self._reading_rooms[loop]
+
+    async def _run(self, connected: Connected, work: Work[T]) -> T:
+        if connected.driver is not None and connected.of_driver is not None:
+            return await do_in_thread(connected.driver, connected.of_driver, work)
+        return await work(connected)
+
+    async def _transaction(self, work: Work[T]) -> T:
+        connection = await self._kept_for_writing.take()
         try:
             connected = Connected(connection)
             await connected.prepare()
@@ -124,10 +162,10 @@ class Access:
         except BaseException:
             await to_its_end(self._discard(connection))
             raise
-        await self._kept.give_back(connection)
+        await self._kept_for_writing.give_back(connection)
         return result
 
-    async def _write(self, connected: Connected, work: Writing[T]) -> T:
+    async def _write(self, connected: Connected, work: Work[T]) -> T:
         if connected.driver is not None and connected.of_driver is not None:
             return await transaction_in_thread(connected.driver, connected.of_driver, work)
         await connected.begin_writing(self._deadline)

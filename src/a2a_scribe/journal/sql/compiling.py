@@ -56,8 +56,18 @@ def with_values(statement: Executable, parameters: Mapping[str, Any]) -> tuple[s
     return expanded.statement, expanded.positional_parameters
 
 
+def for_once(statement: Executable) -> tuple[str, Sequence[Any]]:
+    """Returns the text of a statement that was made for one call, with all of its values, and these."""
+    expanded = _make(statement).construct_expanded_state()
+    return expanded.statement, expanded.positional_parameters
+
+
 @lru_cache(maxsize=256)
 def _compile(statement: Executable) -> SQLCompiler:
+    return _make(statement)
+
+
+def _make(statement: Executable) -> SQLCompiler:
     assert isinstance(statement, ClauseElement)
     made = statement.compile(dialect=SQLITE)
     assert isinstance(made, SQLCompiler)

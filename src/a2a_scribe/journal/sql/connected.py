@@ -1,8 +1,4 @@
-"""A connection as SQLAlchemy has it.
-
-Each query that SQLAlchemy runs on SQLite crosses to the driver's thread three times (cursor, execute, close), which
-costs more than the query. Where the driver is aiosqlite, queries are therefore given to it directly, one crossing each.
-"""
+"""A connection as SQLAlchemy has it."""
 
 import math
 import sqlite3
@@ -15,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from a2a_scribe.core.records import Record
 from a2a_scribe.journal.sql import in_thread
-from a2a_scribe.journal.sql.compiling import compiled
 from a2a_scribe.journal.sql.running import Parameters
 
 END_WHEN_IDLE = text("SELECT set_config('idle_in_transaction_session_timeout', :milliseconds, true)")
@@ -94,10 +89,7 @@ class Connected:
 
     async def rows(self, statement: Executable, parameters: Parameters) -> Sequence[Sequence[Any]]:
         """Runs a query and returns its rows."""
-        direct = None if self.driver is None else compiled(statement)
-        if direct is None or self.driver is None:
-            return (await self.connection.execute(statement, parameters)).all()
-        return list(await self.driver.execute_fetchall(direct.sql, direct.values_of(parameters)))
+        return (await self.connection.execute(statement, parameters)).all()
 
     async def change(self, statement: Executable, parameters: Parameters) -> int:
         """Runs a statement and returns how many rows it changed."""

@@ -64,7 +64,7 @@ class Diagnosis:
             mode, synchronous = [await _value(connection, f'PRAGMA {name}') for name in ('journal_mode', 'synchronous')]
             return SqliteFacts(str(version), str(mode), int(str(synchronous)))
 
-        return await self._access.read(work)
+        return await self._access.look(work)
 
     async def of_postgresql(self) -> PostgresFacts:
         """Asks a server. Raises: JournalUnavailableError."""
@@ -90,7 +90,7 @@ class Diagnosis:
                 synchronous_commit=await setting('synchronous_commit'),
             )
 
-        return await self._access.read(work)
+        return await self._access.look(work)
 
     async def _lacks(self, connection: AsyncConnection) -> tuple[str, ...]:
         allowed = text(

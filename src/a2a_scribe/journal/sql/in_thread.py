@@ -1,8 +1,8 @@
-"""A transaction of SQLite as one errand for the thread in which its connection lives.
+"""Work on SQLite as one errand for the thread in which its connection lives.
 
 aiosqlite sends each statement to that thread and each answer back, which costs ten times as much as a statement. Here
-the whole transaction goes there and its result comes back; the work is the same coroutine that waits for a server's
-answers elsewhere, and never has to wait for any.
+the whole work goes there, and its result comes back; it is the same coroutine that waits for a server's answers
+elsewhere, and never has to wait for any.
 """
 
 import sqlite3
@@ -13,10 +13,11 @@ import aiosqlite
 from sqlalchemy import Executable
 
 from a2a_scribe.core.records import Record
-from a2a_scribe.journal.sql.compiling import with_values, without_lists
+from a2a_scribe.journal.sql.compiling import for_once, with_values, without_lists
 from a2a_scribe.journal.sql.running import Parameters, Running
 
 T = TypeVar('T')
+Work = Callable[[Running], Coroutine[Any, Any, T]]
 
 
 def takes_errands(driver: aiosqlite.Connection) -> bool:
@@ -24,10 +25,8 @@ def takes_errands(driver: aiosqlite.Connection) -> bool:
     return hasattr(driver, '_execute')
 
 
-async def transaction_in_thread(
-    driver: aiosqlite.Connection, connection: sqlite3.Connection, work: Callable[[Running], Coroutine[Any, Any, T]]
-) -> T:
-    """Does writing work in a transaction, and makes it durable; one that fails is left to be rolled back.
+async def do_in_thread(driver: aiosqlite.Connection, connection: sqlite3.Connection, work: Work[T]) -> T:
+    """Does work outside of a transaction.
 
     Args:
         driver: Has the thread.
@@ -38,6 +37,14 @@ async def transaction_in_thread(
         sqlite3.Error: What the database says.
         Exception: What the work raises.
     """
+    return await _errand(driver, lambda: _without_waiting(work(InThread(connection))))
+
+
+async def transaction_in_thread(driver: aiosqlite.Connection, connection: sqlite3.Connection, work: Work[T]) -> T:
+    """Does writing work in a transaction, and makes it durable; one that fails is left to be rolled back.
+
+    Takes and raises what `do_in_thread` does.
+    """
 
     def transaction() -> T:
         connection.execute('BEGIN IMMEDIATE')
@@ -45,7 +52,11 @@ async def transaction_in_thread(
         connection.commit()
         return result
 
-    done: T = await driver._execute(transaction)  # type: ignore[no-untyped-call]  # noqa: SLF001
+    return await _errand(driver, transaction)
+
+
+async def _errand(driver: aiosqlite.Connection, errand: Callable[[], T]) -> T:
+    done: T = await driver._execute(errand)  # type: ignore[no-untyped-call]  # noqa: SLF001
     return done
 
 
@@ -67,6 +78,10 @@ class InThread:
     async def rows(self, statement: Executable, parameters: Parameters) -> Sequence[Sequence[Any]]:
         """Runs a query and returns its rows."""
         return self._connection.execute(*with_values(statement, parameters)).fetchall()
+
+    async def query(self, statement: Executable) -> Sequence[Sequence[Any]]:
+        """Runs a query that was made for this call, and returns its rows."""
+        return self._connection.execute(*for_once(statement)).fetchall()
 
     async def change(self, statement: Executable, parameters: Parameters) -> int:
         """Runs a statement and returns how many rows it changed."""
@@ -91,4 +106,4 @@ def _without_waiting(work: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     work.close()
-    raise RuntimeError('a transaction of SQLite waited for something else')
+    raise RuntimeError('work on SQLite waited for something else')

@@ -115,7 +115,7 @@ class Inspector:
         async def work(connected: Connected) -> Schema:
             return await schema_of(connected.connection, self.prefix)
 
-        return await self._access.read(work)
+        return await self._access.look(work)
 
     async def totals(self) -> Totals:
         """Counts what is there; the sums are those of the rows. Raises: JournalUnavailableError."""
@@ -126,7 +126,7 @@ class Inspector:
             stored = await stored_bytes(connected.connection, list(tables_of(self.prefix).metadata.tables))
             return Totals(states, int(records), int(record_bytes), stored)
 
-        return await self._access.read(work)
+        return await self._access.look(work)
 
     async def nodes(self) -> list[NodeInfo]:
         """Returns all nodes, oldest first. Raises: JournalUnavailableError."""

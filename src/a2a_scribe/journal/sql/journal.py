@@ -244,22 +244,22 @@ class SqlJournal:
         size = query.page_size or DEFAULT_PAGE_SIZE
         listing = listing_of(self._prefix, caller, query, position, size + 1)
 
-        async def work(connected: Connected) -> TaskPage:
-            found = [Listed(*row) for row in await connected.rows(listing.page, listing.parameters)]
+        async def work(running: Running) -> TaskPage:
+            found = [Listed(*row) for row in await running.rows(listing.page, listing.parameters)]
             if found:
                 total = found[0].total
             else:
-                ((total,),) = await connected.rows(listing.count, listing.parameters)
+                ((total,),) = await running.rows(listing.count, listing.parameters)
             last = found[size - 1] if len(found) > size else None
             token = '' if last is None else encode_token(PagePosition(last.status_time, last.task_id))
-            return TaskPage(await self._tasks_of(connected, found[:size]), token, total)
+            return TaskPage(await self._tasks_of(running, found[:size]), token, total)
 
         return await self._access.read(work)
 
-    async def _tasks_of(self, connected: Connected, found: Sequence[Listed]) -> list[Task]:
+    async def _tasks_of(self, running: Running, found: Sequence[Listed]) -> list[Task]:
         """Folds the tasks of a page, with one more query for what came after their snapshots."""
         behind = [(each.task_id, each.snapshot_seq, each.seq) for each in found if each.seq > each.snapshot_seq]
-        tails = await connected.query(tails_of(self._tables, behind)) if behind else ()
+        tails = await running.query(tails_of(self._tables, behind)) if behind else ()
         tail_of = rows.by_task([rows.record(entry) for entry in tails])
         folded = (rows.whole_task(each.snapshot, tail_of.get(each.task_id, ())) for each in found)
         return [task for task in folded if task is not None]

@@ -1,7 +1,6 @@
 """What work on a connection is given: statements to be run, on whatever connection.
 
-There are two: `Connected` lets SQLAlchemy run them, and `InThread` runs a transaction of SQLite where its connection
-lives.
+There are two: `Connected` lets SQLAlchemy run them, and `InThread` runs those for SQLite where its connection lives.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,9 @@ class Running(Protocol):
 
     async def rows(self, statement: Executable, parameters: Parameters) -> Sequence[Sequence[Any]]:
         """Runs a query and returns its rows, columns in the order of the statement."""
+
+    async def query(self, statement: Executable) -> Sequence[Sequence[Any]]:
+        """Runs a query that was made for this call, and returns its rows."""
 
     async def change(self, statement: Executable, parameters: Parameters) -> int:
         """Runs a statement and returns how many rows it changed."""
