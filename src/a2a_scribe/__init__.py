@@ -3,6 +3,7 @@
 The familiar names of `a2a-sdk` are here with the same interfaces, so an agent moves over by changing an import.
 """
 
+from a2a_scribe.app import create_app
 from a2a_scribe.auth.api_keys import ApiKeys
 from a2a_scribe.auth.bearer import BearerTokens
 from a2a_scribe.auth.combining import AnyOf
@@ -20,7 +21,7 @@ from a2a_scribe.errors import (
 from a2a_scribe.handler.handler import DefaultRequestHandler
 from a2a_scribe.journal.stores import DatabaseTaskStore, InMemoryTaskStore
 from a2a_scribe.protocol.faults import PermissionDeniedError, UnauthenticatedError
-from a2a_scribe.server import create_app, serve, serve_grpc
+from a2a_scribe.server import serve, serve_grpc
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.card_signing import load_card_signer
 from a2a_scribe.transport.health import create_health_routes

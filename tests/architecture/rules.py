@@ -34,11 +34,12 @@ RANKS: Mapping[str, int] = {
     'transport': 8,
     'console': 8,
     'testing': 9,
-    'server': 9,
+    'app': 9,
     'patching': 9,
-    'cli': 10,
-    '__main__': 11,
-    '': 11,  # the front door
+    'server': 10,
+    'cli': 11,
+    '__main__': 12,
+    '': 12,  # the front door
 }
 """What a module may import: lower ranks, and its own folder at its own rank."""
 

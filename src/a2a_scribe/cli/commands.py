@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from a2a_scribe.app import DEFAULT_DATABASE
 from a2a_scribe.cli.authentication import (
     Algorithms,
     ApiKeyFile,
@@ -24,7 +25,6 @@ from a2a_scribe.cli.operator.webhook_commands import webhooks_app
 from a2a_scribe.cli.running import run as run_program
 from a2a_scribe.cli.serving import Place, SignedBy, serve_executor
 from a2a_scribe.cli.webhooks_keys import keys_app as webhook_keys_app
-from a2a_scribe.server import DEFAULT_DATABASE
 from a2a_scribe.version import __version__
 
 app = typer.Typer(
