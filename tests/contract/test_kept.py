@@ -1,6 +1,8 @@
-"""A connection of SQLite is kept for the next transaction, one for the next reading, until the journal is closed."""
+"""Connections of SQLite are kept for those who write next and for those who read next, as long as their engine is."""
 
 import asyncio
+import gc
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,7 +10,9 @@ from sqlalchemy import NullPool, QueuePool, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from a2a_scribe.errors import JournalUnavailableError
-from a2a_scribe.journal.sql.access import READERS, Access
+from a2a_scribe.journal.sql.access import Access
+from a2a_scribe.journal.sql.connected import Connected
+from a2a_scribe.journal.sql.kept import READERS
 from a2a_scribe.journal.sql.running import Running
 
 
@@ -19,79 +23,120 @@ async def engine(sqlite_url: str) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
-def in_use(engine: AsyncEngine) -> int:
-    pool = engine.sync_engine.pool
-    assert isinstance(pool, QueuePool)
-    return pool.checkedout()
+def watched(engine: AsyncEngine) -> Counter[str]:
+    """Counts the connections that were opened, and those that were closed beside the pool or in it."""
+    seen = Counter[str]()
+    event.listen(engine.sync_engine, 'connect', lambda *_: seen.update(['opened']))
+    event.listen(engine.sync_engine, 'close_detached', lambda *_: seen.update(['closed']))
+    event.listen(engine.sync_engine, 'close', lambda *_: seen.update(['closed']))
+    return seen
 
 
 async def do_nothing(_: Running) -> None: ...
+
+
+async def look(_: Connected) -> None: ...
 
 
 async def fail(running: Running) -> None:
     await running.rows(text('SELECT * FROM nowhere'), {})
 
 
-async def test_one_connection_each_is_kept_until_the_journal_is_closed(engine: AsyncEngine) -> None:
-    access = Access(engine, deadline=5)
+async def test_two_are_kept_until_a_journal_is_closed(engine: AsyncEngine) -> None:
+    access, seen = Access(engine, deadline=5), watched(engine)
     for _ in range(3):
         await access.write(do_nothing)
-        assert in_use(engine) == 1
-    for _ in range(3):
         await access.read(do_nothing)
-        assert in_use(engine) == 2
+    assert seen == {'opened': 2}
     await access.close()
-    assert in_use(engine) == 0
+    assert seen == {'opened': 2, 'closed': 2}
 
 
-async def test_many_who_read_at_once_take_turns_on_a_few_connections(engine: AsyncEngine) -> None:
-    access, opened = Access(engine, deadline=5), list[object]()
-    event.listen(engine.sync_engine, 'connect', lambda *given: opened.append(given[0]))
+async def test_they_are_closed_with_their_engine(engine: AsyncEngine) -> None:
+    access, seen = Access(engine, deadline=5), watched(engine)
+    for opened in (2, 4):
+        await access.write(do_nothing)
+        await access.read(do_nothing)
+        await engine.dispose()
+        assert seen == {'opened': opened, 'closed': opened}
+
+
+async def test_one_that_is_used_while_its_engine_is_disposed_of_is_closed_afterwards(engine: AsyncEngine) -> None:
+    access, seen = Access(engine, deadline=5), watched(engine)
+    await access.write(do_nothing)
+    loop, going = asyncio.get_running_loop(), asyncio.Event()
+
+    async def dispose_in_the_middle(_: Running) -> None:
+        """Runs in the thread."""
+        asyncio.run_coroutine_threadsafe(engine.dispose(), loop).result()
+        loop.call_soon_threadsafe(going.set)
+
+    await access.write(dispose_in_the_middle)
+    await going.wait()
+    assert seen['opened'] == 1
+    await access.write(do_nothing)
+    assert seen['opened'] == 2
+
+
+async def test_journals_on_one_engine_share_them(engine: AsyncEngine) -> None:
+    seen = watched(engine)
+    for _ in range(3):
+        await Access(engine, deadline=5).write(do_nothing)
+        gc.collect()
+    assert seen == {'opened': 1}
+
+
+async def test_many_who_read_at_once_take_turns_on_a_few(engine: AsyncEngine) -> None:
+    access, seen = Access(engine, deadline=5), watched(engine)
     await asyncio.gather(*(access.read(do_nothing) for _ in range(100)))
-    assert len(opened) <= READERS
-    assert in_use(engine) == 1
+    assert seen['opened'] <= READERS
     await access.close()
 
 
-async def test_one_with_which_something_failed_goes_back(engine: AsyncEngine) -> None:
-    access = Access(engine, deadline=5)
-    await access.write(do_nothing)
-    for fails in (access.write, access.read):
+async def test_one_with_which_something_failed_is_not_kept(engine: AsyncEngine) -> None:
+    access, seen = Access(engine, deadline=5), watched(engine)
+    for attempt in (access.write, access.read):
+        await attempt(do_nothing)
+        closed = seen['closed']
         with pytest.raises(JournalUnavailableError):
-            await fails(fail)
-        assert in_use(engine) == (fails == access.read)
-        await fails(do_nothing)
-    await access.close()
+            await attempt(fail)
+        assert seen['closed'] == closed + 1
+        await attempt(do_nothing)
 
 
-async def test_none_is_kept_where_there_is_no_other(sqlite_url: str) -> None:
-    engine = create_async_engine(sqlite_url, pool_size=1, max_overflow=0)
+async def test_they_take_nothing_from_a_small_pool(sqlite_url: str) -> None:
+    engine = create_async_engine(sqlite_url, pool_size=1, max_overflow=0, pool_timeout=1)
     access = Access(engine, deadline=5)
     await access.write(do_nothing)
-    assert in_use(engine) == 0
     await access.read(do_nothing)
+    await access.look(look)
+    pool = engine.sync_engine.pool
+    assert isinstance(pool, QueuePool)
+    assert pool.checkedout() == 0
     await engine.dispose()
 
 
 async def test_one_is_kept_where_each_is_made_anew(sqlite_url: str) -> None:
     engine = create_async_engine(sqlite_url, poolclass=NullPool)
-    access, seen = Access(engine, deadline=5), set[int]()
-
-    async def look(running: Running) -> None:
-        await running.change(text('CREATE TEMP TABLE IF NOT EXISTS marks (mark INTEGER)'), {})
-        await running.change(text('INSERT INTO marks VALUES (1)'), {})
-        ((count,),) = await running.rows(text('SELECT count(*) FROM marks'), {})
-        seen.add(count)
-
+    access, seen = Access(engine, deadline=5), watched(engine)
     for _ in range(3):
-        await access.write(look)
-    assert seen == {1, 2, 3}
-    await access.close()
+        await access.write(do_nothing)
+    assert seen['opened'] == 1
+    await engine.dispose()
+
+
+async def test_none_is_kept_of_a_server(postgres_database_url: str) -> None:
+    engine = create_async_engine(postgres_database_url, pool_size=1, max_overflow=0)
+    access, seen = Access(engine, deadline=5), watched(engine)
+    for _ in range(3):
+        await access.write(do_nothing)
+        await access.read(do_nothing)
+    assert seen == {'opened': 1}
+    await engine.dispose()
 
 
 async def test_work_that_waits_for_something_else_is_refused(engine: AsyncEngine) -> None:
     access = Access(engine, deadline=5)
-
     elsewhere = asyncio.get_running_loop().create_future()
 
     async def wait(_: Running) -> None:
@@ -100,4 +145,3 @@ async def test_work_that_waits_for_something_else_is_refused(engine: AsyncEngine
     with pytest.raises(RuntimeError, match='waited for something else'):
         await access.write(wait)
     await access.write(do_nothing)
-    await access.close()

@@ -23,17 +23,13 @@ from a2a_scribe.journal.sql.dialects import (
     translate,
 )
 from a2a_scribe.journal.sql.errands import to_its_end
-from a2a_scribe.journal.sql.in_thread import do_in_thread, transaction_in_thread
-from a2a_scribe.journal.sql.kept import KeptConnection
+from a2a_scribe.journal.sql.kept import kept_of
 from a2a_scribe.journal.sql.running import Running
 
 T = TypeVar('T')
 Work = Callable[[Running], Coroutine[Any, Any, T]]
 """It waits for what it is given and for nothing else."""
 Look = Callable[[Connected], Awaitable[T]]
-
-READERS = 4
-"""How many connections of SQLite are read from at once: more of them share one processor, and the pool has no more."""
 
 OPENING_ATTEMPTS, OPENING_PAUSE = 600, 0.05
 """How often, and after how many seconds, the schema of a busy SQLite file is tried again."""
@@ -58,8 +54,7 @@ class Access:
         self._opened_on: asyncio.AbstractEventLoop | None = None
         self._turnstiles = TURNSTILES.setdefault(engine.sync_engine, WeakKeyDictionary())
         self._exclusive = shares_one_connection(engine)
-        self._kept_for_writing, self._kept_for_reading = KeptConnection(engine), KeptConnection(engine)
-        self._reading_rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._kept = kept_of(engine)
 
     async def open_once(self, work: Look[None]) -> None:
         """Does `work` on this loop's first call; others wait until it is done."""
@@ -87,8 +82,7 @@ class Access:
     async def close(self) -> None:
         """Forgets that the database is open, and keeps no connection of it; the engine stays its user's."""
         self._opened_on = None
-        await self._kept_for_writing.close()
-        await self._kept_for_reading.close()
+        await self._kept.close()
 
     async def read(self, work: Work[T]) -> T:
         """Does reading work. Raises: JournalUnavailableError."""
@@ -127,31 +121,23 @@ class Access:
     async def _read(self, work: Work[T]) -> T:
         if not self._sqlite:
             return await self._look(work)
-        async with self._reading_room():
-            connection = await self._kept_for_reading.take()
+        async with self._kept.room_for_reading():
+            connection = await self._kept.take('read')
             try:
                 connected = Connected(connection)
                 await connected.prepare()
                 result = await self._run(connected, work)
             except BaseException:
-                await to_its_end(connection.close())
+                await self._kept.close_one(connection)
                 raise
-            await self._kept_for_reading.give_back(connection)
+            await self._kept.give_back(connection, 'read')
             return result
 
-    def _reading_room(self) -> asyncio.Semaphore:
-        loop = asyncio.get_running_loop()
-        if loop not in self._reading_rooms:
-            self._reading_rooms[loop] = asyncio.Semaphore(READERS)
-        return self._reading_rooms[loop]
-
     async def _run(self, connected: Connected, work: Work[T]) -> T:
-        if connected.driver is not None and connected.of_driver is not None:
-            return await do_in_thread(connected.driver, connected.of_driver, work)
-        return await work(connected)
+        return await (work(connected) if connected.thread is None else connected.thread.do(work))
 
     async def _transaction(self, work: Work[T]) -> T:
-        connection = await self._kept_for_writing.take()
+        connection = await self._kept.take('write')
         try:
             connected = Connected(connection)
             await connected.prepare()
@@ -162,12 +148,12 @@ class Access:
         except BaseException:
             await to_its_end(self._discard(connection))
             raise
-        await self._kept_for_writing.give_back(connection)
+        await self._kept.give_back(connection, 'write')
         return result
 
     async def _write(self, connected: Connected, work: Work[T]) -> T:
-        if connected.driver is not None and connected.of_driver is not None:
-            return await transaction_in_thread(connected.driver, connected.of_driver, work)
+        if connected.thread is not None:
+            return await connected.thread.do_in_transaction(work)
         await connected.begin_writing(self._deadline)
         result = await work(connected)
         await connected.commit()
@@ -179,11 +165,11 @@ class Access:
             await Connected(connection).rollback()
         except DATABASE_ERRORS:
             await connection.invalidate()
-        await connection.close()
+        await self._kept.close_one(connection)
 
     async def _discard(self, connection: AsyncConnection) -> None:
         await connection.invalidate()
-        await connection.close()
+        await self._kept.close_one(connection)
 
     async def _guarded(self, errand: Awaitable[T]) -> T:
         try:

@@ -1,16 +1,14 @@
 """A connection as SQLAlchemy has it."""
 
 import math
-import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-import aiosqlite
 from sqlalchemy import Executable, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from a2a_scribe.core.records import Record
-from a2a_scribe.journal.sql import in_thread
+from a2a_scribe.journal.sql.in_thread import SqliteThread, thread_of
 from a2a_scribe.journal.sql.running import Parameters
 
 END_WHEN_IDLE = text("SELECT set_config('idle_in_transaction_session_timeout', :milliseconds, true)")
@@ -24,15 +22,11 @@ PREPARED = 'a2a_scribe.prepared'
 class Connected:
     """Implements `Running`."""
 
-    __slots__ = ('connection', 'driver')
+    __slots__ = ('connection',)
 
     def __init__(self, connection: AsyncConnection) -> None:
-        """Finds out how the connection is to be used."""
+        """Takes a connection; `prepare` comes before anything else."""
         self.connection = connection
-        driver = None
-        if connection.dialect.name == 'sqlite' and connection.sync_connection is not None:
-            driver = connection.sync_connection.connection.driver_connection
-        self.driver = driver if isinstance(driver, aiosqlite.Connection) else None
 
     @property
     def is_sqlite(self) -> bool:
@@ -41,20 +35,27 @@ class Connected:
 
     async def prepare(self) -> None:
         """Makes a connection durable: once for each connection of the pool."""
-        if self.is_sqlite and self.connection.sync_connection is not None:
-            known = self.connection.sync_connection.info
-            if PREPARED not in known:
-                await self.connection.exec_driver_sql('PRAGMA journal_mode=WAL')
-                await self.connection.exec_driver_sql('PRAGMA synchronous=FULL')
-                can = self.driver is not None and in_thread.takes_errands(self.driver)
-                known[PREPARED] = (await self.driver.cursor()).connection if can and self.driver else None
+        if self.is_sqlite and PREPARED not in self._info:
+            await self.connection.exec_driver_sql('PRAGMA journal_mode=WAL')
+            await self.connection.exec_driver_sql('PRAGMA synchronous=FULL')
+            self._info[PREPARED] = await thread_of(self._driver)
 
     @property
-    def of_driver(self) -> sqlite3.Connection | None:
-        """What aiosqlite uses in its thread, once this is prepared; `None` if nothing can be done there."""
-        assert self.connection.sync_connection is not None
-        found: sqlite3.Connection | None = self.connection.sync_connection.info.get(PREPARED)
+    def thread(self) -> SqliteThread | None:
+        """Where work can be done as one errand, once this is prepared; `None` if there is no such place."""
+        found: SqliteThread | None = self._info.get(PREPARED)
         return found
+
+    @property
+    def _info(self) -> dict[Any, Any]:
+        """What is known of the connection for as long as it lives, in whoever's hands it is."""
+        assert self.connection.sync_connection is not None
+        return self.connection.sync_connection.info
+
+    @property
+    def _driver(self) -> object:
+        assert self.connection.sync_connection is not None
+        return self.connection.sync_connection.connection.driver_connection
 
     async def now(self, own: int) -> int:
         """Returns the time on the clock that all users of the database share."""
@@ -79,8 +80,8 @@ class Connected:
 
     async def rollback(self) -> None:
         """Ends the transaction and undoes it."""
-        if self.driver is not None:
-            await self.driver.rollback()
+        if self.thread is not None:
+            await self.thread.rollback()
         await self.connection.rollback()
 
     async def query(self, statement: Executable) -> Sequence[Sequence[Any]]:

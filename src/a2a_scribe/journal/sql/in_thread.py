@@ -25,39 +25,55 @@ def takes_errands(driver: aiosqlite.Connection) -> bool:
     return hasattr(driver, '_execute')
 
 
-async def do_in_thread(driver: aiosqlite.Connection, connection: sqlite3.Connection, work: Work[T]) -> T:
-    """Does work outside of a transaction.
-
-    Args:
-        driver: Has the thread.
-        connection: The driver's own, which may be used in that thread only.
-        work: What is to be done.
-
-    Raises:
-        sqlite3.Error: What the database says.
-        Exception: What the work raises.
-    """
-    return await _errand(driver, lambda: _without_waiting(work(InThread(connection))))
+async def thread_of(driver: object) -> 'SqliteThread | None':
+    """Returns where a connection lives; `None` if it is not aiosqlite's, or nothing can be done there."""
+    if not isinstance(driver, aiosqlite.Connection) or not takes_errands(driver):
+        return None
+    return SqliteThread(driver, (await driver.cursor()).connection)
 
 
-async def transaction_in_thread(driver: aiosqlite.Connection, connection: sqlite3.Connection, work: Work[T]) -> T:
-    """Does writing work in a transaction, and makes it durable; one that fails is left to be rolled back.
+class SqliteThread:
+    """The thread of one connection."""
 
-    Takes and raises what `do_in_thread` does.
-    """
+    __slots__ = ('_connection', '_driver')
 
-    def transaction() -> T:
-        connection.execute('BEGIN IMMEDIATE')
-        result = _without_waiting(work(InThread(connection)))
-        connection.commit()
-        return result
+    def __init__(self, driver: aiosqlite.Connection, connection: sqlite3.Connection) -> None:
+        """Takes the driver, and its own connection, which may be used in its thread only."""
+        self._driver = driver
+        self._connection = connection
 
-    return await _errand(driver, transaction)
+    async def do(self, work: Work[T]) -> T:
+        """Does work outside of a transaction.
 
+        Raises:
+            sqlite3.Error: What the database says.
+            Exception: What the work raises.
+        """
+        return await self._errand(lambda: _without_waiting(work(InThread(self._connection))))
 
-async def _errand(driver: aiosqlite.Connection, errand: Callable[[], T]) -> T:
-    done: T = await driver._execute(errand)  # type: ignore[no-untyped-call]  # noqa: SLF001
-    return done
+    async def do_in_transaction(self, work: Work[T]) -> T:
+        """Does writing work, and makes it durable; a transaction that fails is left to be rolled back.
+
+        Raises:
+            sqlite3.Error: What the database says.
+            Exception: What the work raises.
+        """
+
+        def transaction() -> T:
+            self._connection.execute('BEGIN IMMEDIATE')
+            result = _without_waiting(work(InThread(self._connection)))
+            self._connection.commit()
+            return result
+
+        return await self._errand(transaction)
+
+    async def rollback(self) -> None:
+        """Undoes what a transaction has done, if there is one. Raises: sqlite3.Error."""
+        await self._driver.rollback()
+
+    async def _errand(self, errand: Callable[[], T]) -> T:
+        done: T = await self._driver._execute(errand)  # type: ignore[no-untyped-call]  # noqa: SLF001
+        return done
 
 
 class InThread:

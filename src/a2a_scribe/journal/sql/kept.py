@@ -1,40 +1,104 @@
-"""A connection that stays for the next transaction.
+"""Connections of SQLite that stay for the next who needs one.
 
-To take a connection of SQLite out of its pool and to put it back costs more than a small transaction on it. So one of
-them is kept after use, if the pool has others; where a server is asked, a round trip costs more than a pool does.
+To take a connection out of its pool and to put it back costs more than a small transaction on it. So after use a few
+are kept, beside the pool and not out of its number. They belong to the engine: they are closed with it, or with a
+journal on it. Where a server is asked, a round trip costs more than a pool, and none is kept.
 """
 
-from sqlalchemy import NullPool, QueuePool
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final, Literal
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from a2a_scribe.journal.sql.dialects import is_sqlite, shares_one_connection
 from a2a_scribe.journal.sql.errands import to_its_end
 
+Purpose = Literal['read', 'write']
 
-class KeptConnection:
-    """At most one connection of an engine."""
+READERS: Final = 4
+"""How many read from SQLite at once: more of them would share one processor all the same."""
+MOST: Final[dict[Purpose, int]] = {'read': READERS, 'write': 2}
+"""How many are kept. One writes at a time, and another waits."""
+
+
+class KeptConnections:
+    """Those of one engine."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        """Keeps none yet."""
-        pool = engine.sync_engine.pool
-        has_others = isinstance(pool, NullPool) or (isinstance(pool, QueuePool) and pool.size() != 1)
+        """Keeps none yet. `kept_of` is how to get one."""
         self._engine = engine
-        self._keeps = engine.dialect.name == 'sqlite' and has_others
-        self._kept: AsyncConnection | None = None
+        self._keeps = is_sqlite(engine) and not shares_one_connection(engine)
+        self._idle: dict[Purpose, list[AsyncConnection]] = {'read': [], 'write': []}
+        self._taken: set[int] = set()
+        """Which connections are in use, and were taken since the engine was last disposed of."""
+        self._readers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        event.listen(engine.sync_engine, 'engine_disposed', self._drop)
 
-    async def take(self) -> AsyncConnection:
-        """Returns the one that is kept, or one out of the pool."""
-        kept, self._kept = self._kept, None
-        return await self._engine.connect() if kept is None else kept
+    def room_for_reading(self) -> asyncio.Semaphore:
+        """Returns what those who read pass through, on the running loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._readers:
+            self._readers[loop] = asyncio.Semaphore(READERS)
+        return self._readers[loop]
 
-    async def give_back(self, connection: AsyncConnection) -> None:
-        """Keeps a connection outside of a transaction; puts it back into the pool if there is one already."""
-        if self._keeps and self._kept is None:
-            self._kept = connection
+    async def take(self, purpose: Purpose) -> AsyncConnection:
+        """Returns one that is kept, or one out of the pool; `give_back` or `close_one` must follow."""
+        idle = self._idle[purpose]
+        connection = idle.pop() if idle else await self._engine.connect()
+        self._taken.add(id(connection))
+        return connection
+
+    async def give_back(self, connection: AsyncConnection, purpose: Purpose) -> None:
+        """Keeps a connection outside of a transaction, unless there are enough already."""
+        idle = self._idle[purpose]
+        may_stay = self._keeps and id(connection) in self._taken and len(idle) < MOST[purpose]
+        if may_stay and connection.sync_connection is not None:
+            self._taken.discard(id(connection))
+            if not connection.sync_connection.connection.is_detached:
+                connection.sync_connection.detach()
+            idle.append(connection)
         else:
-            await to_its_end(connection.close())
+            await self.close_one(connection)
+
+    async def close_one(self, connection: AsyncConnection) -> None:
+        """Closes one that was taken, or puts it back into the pool."""
+        self._taken.discard(id(connection))
+        await to_its_end(connection.close())
 
     async def close(self) -> None:
-        """Puts the one that is kept back."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            await kept.close()
+        """Closes those that are kept."""
+        for connection in self._all_idle():
+            await to_its_end(connection.close())
+
+    def _drop(self, _engine: Engine) -> None:
+        """Closes them with their engine, which waits for it wherever it can wait at all."""
+        self._taken.clear()
+        for connection in self._all_idle():
+            with suppress(SQLAlchemyError):
+                if connection.sync_connection is not None:
+                    connection.sync_connection.close()
+
+    def _all_idle(self) -> Iterator[AsyncConnection]:
+        """Takes them all out, one after the other."""
+        for idle in self._idle.values():
+            while idle:
+                yield idle.pop()
+
+
+_KEPT: WeakKeyDictionary[Engine, ReferenceType[KeptConnections]] = WeakKeyDictionary()
+"""By engine, which itself holds them: it calls them when it is disposed of."""
+
+
+def kept_of(engine: AsyncEngine) -> KeptConnections:
+    """Returns the connections that are kept of an engine, the same for all who use it."""
+    known = _KEPT.get(engine.sync_engine)
+    kept = None if known is None else known()
+    if kept is None:
+        kept = KeptConnections(engine)
+        _KEPT[engine.sync_engine] = ref(kept)
+    return kept
