@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from a2a_scribe import Rerun, Settings, rerun_of
-from a2a_scribe.core.records import RerunAsked, encode_rerun
+from a2a_scribe.core.records import RERUN, RerunAsked, encode_rerun
 from a2a_scribe.core.statuses import RECOVERY
 from a2a_scribe.journal.port import NodeRow
 from a2a_scribe.journal.results import Queued
 from a2a_scribe.journal.tasks import OPERATOR
-from a2a_scribe.journal.writes import AskRerun
+from a2a_scribe.journal.writes import Ask
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import TurnId
 from a2a_scribe.testing.agents import Script, ScriptedAgent, artifact, emit, status, task, wait
@@ -46,7 +46,7 @@ async def ask(site: Site, operator: ScriptedNode, *, attempt: int = 1, turn: str
     assert stored is not None
     assert stored.row.open_turn is not None
     body = encode_rerun(RerunAsked(TurnId(turn or stored.row.open_turn), attempt))
-    wish = AskRerun(site.task_id, OPERATOR, f'ask {attempt} {turn}', body, PATIENCE)
+    wish = Ask(RERUN, site.task_id, OPERATOR, f'ask {attempt} {turn}', body, PATIENCE)
     assert (await operator.commit(writes=[wish])).written == [Queued()]
     await live(site, 5)
 
@@ -167,7 +167,7 @@ async def test_the_heir_of_a_dead_process_does_what_was_asked_instead_of_its_pol
         assert stored is not None
         assert stored.row.open_turn is not None
         body = encode_rerun(RerunAsked(stored.row.open_turn, stored.row.attempt))
-        await operator.commit(writes=[AskRerun(begun.id, OPERATOR, 'ask', body, PATIENCE)])
+        await operator.commit(writes=[Ask(RERUN, begun.id, OPERATOR, 'ask', body, PATIENCE)])
         await die(dead, heir)
         ended = await heir.get(begun.id)
         assert ended.status.state == COMPLETED
