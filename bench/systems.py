@@ -6,8 +6,6 @@ everything else is the same on both sides.
 
 import asyncio
 import importlib
-import importlib.metadata
-import importlib.util
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -19,6 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bench.agents import BenchAgent, agent_card
+from bench.contenders import Contender
 from bench.names import DATABASES, SQLITE
 
 
@@ -43,30 +42,18 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class System(Contender):
     """One contender.
 
     `is_given_wal`: the harness sets WAL and `synchronous=FULL` on its SQLite connections, which it would not do by
     itself. `seeds_by_save`: too slow to be filled by running the agent.
     """
 
-    name: str
-    title: str
-    package: str
-    distribution: str
     handler: str
     store: str
     seeds_by_save: bool
     is_given_wal: bool = False
     databases: tuple[str, ...] = DATABASES
-
-    @property
-    def is_installed(self) -> bool:
-        return importlib.util.find_spec(self.package) is not None
-
-    @property
-    def version(self) -> str:
-        return importlib.metadata.version(self.distribution)
 
 
 PEER: Final = System(

@@ -1,35 +1,23 @@
 """The systems under test, as values: nothing here imports any of them."""
 
-import importlib.metadata
-import importlib.util
 from dataclasses import dataclass, replace
 from typing import Final
 
+from bench.contenders import Contender
+
 
 @dataclass(frozen=True, slots=True)
-class System:
+class System(Contender):
     """One contender.
 
     `app`: the function that makes it. `seeds_as`: the system of the other benchmark that fills a database for this one.
     """
 
-    name: str
-    title: str
-    package: str
-    distribution: str
     app: str
     dialect: str = 'a2a-1.0'
     is_durable: bool = False
     is_recorded: bool = False
     seeds_as: str = ''
-
-    @property
-    def is_installed(self) -> bool:
-        return importlib.util.find_spec(self.package) is not None
-
-    @property
-    def version(self) -> str:
-        return importlib.metadata.version(self.distribution)
 
 
 OURS: Final = System(

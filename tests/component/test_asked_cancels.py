@@ -9,7 +9,7 @@ from a2a.utils.errors import InternalError, TaskNotCancelableError, TaskNotFound
 
 from a2a_scribe import Settings
 from a2a_scribe.journal.memory import MemoryJournal
-from a2a_scribe.journal.port import WaitingCancel
+from a2a_scribe.journal.port import WaitingAsk
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import NodeId
 from a2a_scribe.testing.agents import Run, Script, ScriptedAgent, artifact, do, emit, status, task, wait
@@ -200,9 +200,9 @@ class WatchedJournal(MemoryJournal):
 
     looks = 0
 
-    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
+    async def waiting_asks(self, node_id: NodeId, now: int) -> list[WaitingAsk]:
         self.looks += 1
-        return await super().waiting_cancels(node_id, now)
+        return await super().waiting_asks(node_id, now)
 
 
 async def test_a_process_that_is_alone_or_idle_does_not_look() -> None:

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from a2a_scribe import Rerun, Settings, rerun_of
-from a2a_scribe.core.records import RerunAsked, encode_rerun
+from a2a_scribe.core.records import CANCEL, RERUN, RerunAsked, encode_rerun
 from a2a_scribe.core.statuses import RECOVERY
 from a2a_scribe.journal.port import NodeRow
 from a2a_scribe.journal.results import Queued
 from a2a_scribe.journal.tasks import OPERATOR
-from a2a_scribe.journal.writes import AskRerun
+from a2a_scribe.journal.writes import Ask
 from a2a_scribe.protocol.states import CANCELED, COMPLETED, FAILED, INPUT_REQUIRED, WORKING
 from a2a_scribe.protocol.types import TurnId
 from a2a_scribe.testing.agents import Script, ScriptedAgent, artifact, emit, status, task, wait
-from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode
+from a2a_scribe.testing.journal_driver import EPOCH, ScriptedNode, cancel_body
 from tests.component.kit import Site, running, settle, state_of, until
 from tests.component.test_takeovers import LONG, die, live, recovery_of, stuck_agent, two_nodes
 
@@ -40,13 +40,17 @@ async def site_and_operator(
         yield site, operator
 
 
-async def ask(site: Site, operator: ScriptedNode, *, attempt: int = 1, turn: str = '') -> None:
-    """Asks as the command does, and gives the process the time to look."""
+async def wish_for(site: Site, *, attempt: int = 1, turn: str = '') -> Ask:
     stored = await site.journal.read_task(site.task_id, OPERATOR)
     assert stored is not None
     assert stored.row.open_turn is not None
     body = encode_rerun(RerunAsked(TurnId(turn or stored.row.open_turn), attempt))
-    wish = AskRerun(site.task_id, OPERATOR, f'ask {attempt} {turn}', body, PATIENCE)
+    return Ask(RERUN, site.task_id, OPERATOR, f'ask {attempt} {turn}', body, PATIENCE)
+
+
+async def ask(site: Site, operator: ScriptedNode, *, attempt: int = 1, turn: str = '') -> None:
+    """Asks as the command does, and gives the process the time to look."""
+    wish = await wish_for(site, attempt=attempt, turn=turn)
     assert (await operator.commit(writes=[wish])).written == [Queued()]
     await live(site, 5)
 
@@ -142,6 +146,21 @@ async def test_an_attempt_that_was_asked_for_can_be_cancelled() -> None:
         assert (await blocking).status.state == CANCELED
 
 
+async def test_a_cancel_that_waits_too_goes_before_the_new_attempt() -> None:
+    agent = ScriptedAgent(STUCK, AGAIN, on_cancel=[emit(artifact('last words'))])
+    async with site_and_operator(agent) as (site, operator):
+        blocking = site.begin()
+        await agent.reached('gate')
+        await settle()
+        cancel = Ask(CANCEL, site.task_id, OPERATOR, 'cancel', cancel_body('cancel'), PATIENCE)
+        await operator.commit(writes=[await wish_for(site), cancel])
+        await live(site, 5)
+        canceled = await blocking
+        assert canceled.status.state == CANCELED
+        assert [part.text for part in canceled.artifacts[-1].parts] == ['last words']
+        assert len(agent.contexts) == 1
+
+
 async def test_messages_that_waited_run_after_the_new_attempt() -> None:
     agent = ScriptedAgent(STUCK, [wait('second'), emit(status(INPUT_REQUIRED))], [emit(status(COMPLETED))])
     async with site_and_operator(agent) as (site, operator):
@@ -167,7 +186,7 @@ async def test_the_heir_of_a_dead_process_does_what_was_asked_instead_of_its_pol
         assert stored is not None
         assert stored.row.open_turn is not None
         body = encode_rerun(RerunAsked(stored.row.open_turn, stored.row.attempt))
-        await operator.commit(writes=[AskRerun(begun.id, OPERATOR, 'ask', body, PATIENCE)])
+        await operator.commit(writes=[Ask(RERUN, begun.id, OPERATOR, 'ask', body, PATIENCE)])
         await die(dead, heir)
         ended = await heir.get(begun.id)
         assert ended.status.state == COMPLETED

@@ -40,7 +40,7 @@ class TestPostgresql(JournalContract):
         """The clock of whoever asks is slow by a year at least, and that of whoever looks is fast by many."""
         task = await born(node, 'task')
         assert await write(other, task.ask_cancel('cancel', patience=MINUTE)) == Queued()
-        assert len(await journal.waiting_cancels(node.id, 4 * EPOCH)) == 1
+        assert len(await journal.waiting_asks(node.id, 4 * EPOCH)) == 1
         group = node.group([task.end()])
         group.now = 4 * EPOCH
         (result,) = (await journal.commit(group)).appended

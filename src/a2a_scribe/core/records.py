@@ -35,6 +35,7 @@ TURN_ENDED: Final = 'turn_ended'
 
 CANCEL: Final = 'cancel'
 RERUN: Final = 'rerun'
+AskKind = Literal['cancel', 'rerun']
 """What waits in the inbox beside messages; neither ever becomes a record."""
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from a2a_scribe.core.records import CANCEL
 from a2a_scribe.engine.cursors import Cursor
 from a2a_scribe.engine.observers import state_of
 from a2a_scribe.engine.orders import CancelOrder
@@ -9,7 +10,7 @@ from a2a_scribe.engine.session import Session
 from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.results import Queued
 from a2a_scribe.journal.tasks import StoredTask
-from a2a_scribe.journal.writes import AskCancel
+from a2a_scribe.journal.writes import Ask
 from a2a_scribe.protocol.states import TERMINAL
 
 MARGIN: Final = 5.0
@@ -26,7 +27,7 @@ async def ask_owner(session: Session, stored: StoredTask, order: CancelOrder) ->
     settings, clock = session.parts.settings, session.parts.clock
     patience = settings.cancel_deadline + settings.cancel_grace + MARGIN
     ask_id, micros = session.parts.ids.new(), int(patience * 1_000_000)
-    ask = AskCancel(stored.row.task_id, order.caller, ask_id, order.encode(), micros)
+    ask = Ask(CANCEL, stored.row.task_id, order.caller, ask_id, order.encode(), micros)
     until = clock.monotonic() + patience
     if isinstance(await session.commits.write(ask), Queued):
         await _wait_for_end(session, stored, order, until)

@@ -21,7 +21,7 @@ from a2a_scribe.engine.session import Session
 from a2a_scribe.engine.turn import Turn, TurnQueue
 from a2a_scribe.engine.writer import Writer
 from a2a_scribe.errors import AgentFault, JournalUnavailableError
-from a2a_scribe.journal.port import WaitingCancel
+from a2a_scribe.journal.port import WaitingAsk
 from a2a_scribe.journal.results import Claimed, Refused, WriteResult
 from a2a_scribe.journal.tasks import StoredTask
 from a2a_scribe.journal.writes import Claim
@@ -74,7 +74,7 @@ async def _read(session: Session, order: CancelOrder) -> StoredTask:
     return stored
 
 
-def carry_out(session: Session, waiting: WaitingCancel) -> None:
+def carry_out(session: Session, waiting: WaitingAsk) -> None:
     """Begins a cancel that another process has asked for, of a task that works on a turn here.
 
     Where the turn has ended already, its end is about to be recorded, and finds the cancel.

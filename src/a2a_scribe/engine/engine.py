@@ -13,7 +13,7 @@ from typing import Any, Literal
 from a2a.utils.errors import TaskNotFoundError, UnsupportedOperationError
 
 from a2a_scribe.clock import Clock, SystemClock
-from a2a_scribe.core.records import Record, Shown
+from a2a_scribe.core.records import CANCEL, RERUN, Record, Shown
 from a2a_scribe.engine import cancels, closing, reruns, sends, takeovers
 from a2a_scribe.engine.capacity import Place
 from a2a_scribe.engine.cursors import Cursor
@@ -37,7 +37,7 @@ from a2a_scribe.signals import Signals
 
 Trouble = Literal['draining', 'journal', 'schema']
 """The engine is closing; the journal cannot be written; it is not set up as it must be."""
-DUTIES = Duties(takeovers.take_over, cancels.carry_out, cancels.cancel_ended, reruns.run_again)
+DUTIES = Duties(takeovers.take_over, {CANCEL: cancels.carry_out, RERUN: reruns.run_again}, cancels.cancel_ended)
 
 
 def _ignore(task_id: str, position: int) -> None:

@@ -10,11 +10,11 @@ from a2a_scribe.engine.session import Session
 from a2a_scribe.engine.stops import STOPPED_TEXT
 from a2a_scribe.engine.turn import Turn
 from a2a_scribe.errors import JournalUnavailableError
-from a2a_scribe.journal.port import WaitingRerun
+from a2a_scribe.journal.port import WaitingAsk
 from a2a_scribe.protocol.states import FAILED, TERMINAL
 
 
-def run_again(session: Session, waiting: WaitingRerun) -> None:
+def run_again(session: Session, waiting: WaitingAsk) -> None:
     """Begins another attempt at a turn that is at work here; does nothing if that is not the one that was meant."""
     live = session.registry.get(waiting.task_id)
     asked = decode_rerun(waiting.body)

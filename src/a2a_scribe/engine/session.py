@@ -6,7 +6,7 @@ that is bound to the loop hangs on the session: registry, hub, commit loop, runn
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from a2a.utils.errors import TaskNotFoundError
 from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
 from a2a_scribe.cluster.wakeups import Listener, Teller
-from a2a_scribe.core.records import decode_turn_started
+from a2a_scribe.core.records import CANCEL, AskKind, decode_turn_started
 from a2a_scribe.engine.capacity import Capacity
 from a2a_scribe.engine.commits import CommitLoop
 from a2a_scribe.engine.cursors import Reading
@@ -37,7 +37,7 @@ from a2a_scribe.engine.turns import TurnRunner
 from a2a_scribe.engine.waiting import Waiting, WaitingMessages
 from a2a_scribe.engine.writer import Writer, WriterTools
 from a2a_scribe.errors import JournalUnavailableError
-from a2a_scribe.journal.port import WaitingCancel, WaitingRerun
+from a2a_scribe.journal.port import WaitingAsk
 from a2a_scribe.journal.results import AppendResult, CancelDue, Known, NextTurn, Queued
 from a2a_scribe.journal.tasks import TaskRow
 from a2a_scribe.journal.writes import Append, DropConfig, Group, Judged, PutConfig, Write
@@ -55,12 +55,10 @@ class Duties:
 
     take_over: 'Callable[[Session, Sequence[TaskRow]], Awaitable[None]]'
     """Takes over tasks of nodes that have died, those that can be."""
-    carry_out: 'Callable[[Session, WaitingCancel], None]'
-    """Begins a cancel of a task of ours that another process has asked for."""
+    carry_out: 'Mapping[AskKind, Callable[[Session, WaitingAsk], None]]'
+    """Begins what another process has asked for of a task of ours."""
     cancel_ended: 'Callable[[Session, Writer, bytes], None]'
     """Begins a cancel of a task of ours whose turn has just ended; with the encoded `CancelAsked`."""
-    run_again: 'Callable[[Session, WaitingRerun], None]'
-    """Begins another attempt at a turn of ours that an operator has asked for."""
 
 
 class Session:
@@ -186,10 +184,9 @@ class Session:
         if len(self.registry) == 0 or not (hinted or self.lookout.has_others):
             return
         journal, node_id, now = self.parts.journal, self._own_id(), self.parts.clock.now()
-        for cancel in await journal.waiting_cancels(node_id, now):
-            self.duties.carry_out(self, cancel)
-        for rerun in await journal.waiting_reruns(node_id, now):
-            self.duties.run_again(self, rerun)
+        asks = await journal.waiting_asks(node_id, now)
+        for ask in sorted(asks, key=lambda ask: ask.kind != CANCEL):  # a task that is cancelled need not run again
+            self.duties.carry_out[ask.kind](self, ask)
         detached = [live.turn for live in self.registry if live.turn is not None and live.turn.detached]
         waited_for = set(await journal.waited_for(node_id) if detached else ())
         for turn in detached:

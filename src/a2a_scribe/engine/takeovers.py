@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from a2a_scribe.core.records import (
+    RERUN,
     TURN_STARTED,
     RerunAsked,
     TurnEnded,
@@ -74,8 +75,9 @@ async def _asked_reruns(session: Session, nodes: set[NodeId]) -> dict[str, list[
     """Returns what operators want to run again of the tasks that nodes have left."""
     asked: dict[str, list[RerunAsked | None]] = {}
     for node in nodes:
-        for waiting in await session.parts.journal.waiting_reruns(node, session.parts.clock.now()):
-            asked.setdefault(waiting.task_id, []).append(decode_rerun(waiting.body))
+        for waiting in await session.parts.journal.waiting_asks(node, session.parts.clock.now()):
+            if waiting.kind == RERUN:
+                asked.setdefault(waiting.task_id, []).append(decode_rerun(waiting.body))
     return asked
 
 

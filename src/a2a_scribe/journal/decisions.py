@@ -8,7 +8,7 @@ from dataclasses import replace
 from a2a_scribe.core.records import TURN_STARTED, Record, decode_turn_started
 from a2a_scribe.journal.results import Claimed, Full, Missing, Queued, Refused, Stale, WriteResult
 from a2a_scribe.journal.tasks import Caller, TaskRow
-from a2a_scribe.journal.writes import Accept, Append, AskCancel, AskRerun, Claim, TakeOver
+from a2a_scribe.journal.writes import Accept, Append, Ask, Claim, TakeOver
 from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import NodeId, Task
 
@@ -47,7 +47,7 @@ def decide_claim(row: TaskRow | None, claim: Claim, node: NodeId) -> WriteResult
     return Claimed(replace(row, node=node, epoch=row.epoch + 1))
 
 
-def decide_ask(row: TaskRow | None, ask: AskCancel | AskRerun) -> WriteResult:
+def decide_ask(row: TaskRow | None, ask: Ask) -> WriteResult:
     """Whether something can wait for the task's owner that is not a message."""
     if row is None or not ask.caller.sees(row.scope):
         return Missing()

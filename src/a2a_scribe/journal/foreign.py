@@ -30,7 +30,7 @@ from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError, Task
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
 from a2a_scribe.journal.memory import MemoryJournal, records_after
-from a2a_scribe.journal.port import LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.port import LivingNode, NodeRow, WaitingAsk
 from a2a_scribe.journal.results import Claimed, Queued, Receipt, Released
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.tasks import Caller, Ended, StoredTask, TaskPage, TaskRow, without_owner
@@ -129,13 +129,9 @@ class ForeignJournal:
         """Returns tasks that a dead node of this process has left."""
         return await self._memory.orphans(agent, limit, after)
 
-    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
-        """Returns the cancels that wait for a node of this process, from others of it."""
-        return await self._memory.waiting_cancels(node_id, now)
-
-    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
-        """Returns the wishes for other attempts that wait for a node of this process."""
-        return await self._memory.waiting_reruns(node_id, now)
+    async def waiting_asks(self, node_id: NodeId, now: int) -> list[WaitingAsk]:
+        """Returns what a node of this process is asked to do by others of it."""
+        return await self._memory.waiting_asks(node_id, now)
 
     async def waited_for(self, node_id: NodeId) -> list[str]:
         """Returns the tasks of a node of this process for which messages wait."""

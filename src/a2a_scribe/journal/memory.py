@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from a2a_scribe.core.projection import Projection, fold
-from a2a_scribe.core.records import Record, TaskReplaced, encode, within
+from a2a_scribe.core.records import CANCEL, Record, TaskReplaced, encode, within
 from a2a_scribe.errors import JournalRefusedError, NodeFencedError, TaskConflictError
 from a2a_scribe.journal.decisions import (
     decide_accept,
@@ -31,7 +31,7 @@ from a2a_scribe.journal.deliveries import (
 )
 from a2a_scribe.journal.keys import MemoryKeys
 from a2a_scribe.journal.memory_deliveries import MemoryDeliveries
-from a2a_scribe.journal.port import LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.port import LivingNode, NodeRow, WaitingAsk
 from a2a_scribe.journal.results import (
     AppendResult,
     CancelDue,
@@ -50,8 +50,7 @@ from a2a_scribe.journal.tasks import Caller, Ended, StoredTask, TaskPage, TaskRo
 from a2a_scribe.journal.writes import (
     Accept,
     Append,
-    AskCancel,
-    AskRerun,
+    Ask,
     Claim,
     DropConfig,
     Group,
@@ -68,7 +67,7 @@ from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNo
 class _Asked:
     """What waits and is no message; all who use this journal have one clock."""
 
-    ask: AskCancel | AskRerun
+    ask: Ask
     expires_at: int
 
 
@@ -156,21 +155,14 @@ class MemoryJournal:
     def _lives(self, node_id: NodeId) -> bool:
         return node_id in self._nodes and node_id not in self._dead
 
-    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
-        """Returns the cancels that wait for a node."""
-        waiting = self._waiting_for(node_id)
-        return [WaitingCancel(ask.task_id, ask.body) for ask in _cancels(waiting, now)]
-
-    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
-        """Returns the wishes for other attempts that wait for a node."""
-        asks = _asks(self._waiting_for(node_id), now)
-        return [WaitingRerun(ask.task_id, ask.body) for ask in asks if isinstance(ask, AskRerun)]
-
-    def _waiting_for(self, node_id: NodeId) -> list[_Waiting]:
-        theirs = (
-            waiting for task_id, waiting in self._inbox.items() if waiting and self._rows[task_id].node == node_id
-        )
-        return [each for waiting in theirs for each in waiting]
+    async def waiting_asks(self, node_id: NodeId, now: int) -> list[WaitingAsk]:
+        """Returns what a node is asked to do."""
+        return [
+            WaitingAsk(ask.kind, ask.task_id, ask.body)
+            for task_id, inbox in self._inbox.items()
+            if inbox and self._rows[task_id].node == node_id
+            for ask in _asks(inbox, now)
+        ]
 
     async def waited_for(self, node_id: NodeId) -> list[str]:
         """Returns the tasks of a node for which messages wait."""
@@ -252,7 +244,7 @@ class MemoryJournal:
                 if isinstance(result, Claimed):
                     self._rows[write.task_id] = result.row
                 return result
-            case AskCancel() | AskRerun():
+            case Ask():
                 result = decide_ask(self._rows.get(write.task_id), write)
                 if isinstance(result, Queued):
                     self._inbox[write.task_id].append(_Asked(write, group.now + write.patience))
@@ -432,17 +424,17 @@ def _messages(inbox: Sequence[_Waiting]) -> list[Accept]:
     return [each for each in inbox if isinstance(each, Accept)]
 
 
-def _cancels(inbox: Sequence[_Waiting], now: int) -> list[AskCancel]:
+def _cancels(inbox: Sequence[_Waiting], now: int) -> list[Ask]:
     """Returns the cancels whose time has not passed."""
-    return [ask for ask in _asks(inbox, now) if isinstance(ask, AskCancel)]
+    return [ask for ask in _asks(inbox, now) if ask.kind == CANCEL]
 
 
 def _waits(each: _Waiting, now: int) -> bool:
     """Whether something is not over with the turn: a wish to run that again is."""
-    return isinstance(each, Accept) or (isinstance(each.ask, AskCancel) and each.expires_at > now)
+    return isinstance(each, Accept) or (each.ask.kind == CANCEL and each.expires_at > now)
 
 
-def _asks(inbox: Sequence[_Waiting], now: int) -> list[AskCancel | AskRerun]:
+def _asks(inbox: Sequence[_Waiting], now: int) -> list[Ask]:
     return [each.ask for each in inbox if isinstance(each, _Asked) and each.expires_at > now]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from a2a_scribe.core.records import Record
+from a2a_scribe.core.records import AskKind, Record
 from a2a_scribe.journal.deliveries import Deliveries
 from a2a_scribe.journal.results import Receipt
 from a2a_scribe.journal.tasks import Caller, Ended, StoredTask, TaskPage, TaskRow
@@ -20,21 +20,13 @@ from a2a_scribe.protocol.types import ListTasksRequest, NodeId, Task, TaskPushNo
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingCancel:
-    """A cancel that waits in the inbox of a task."""
+class WaitingAsk:
+    """What waits in the inbox of a task and is no message."""
 
+    kind: AskKind
     task_id: str
     body: bytes
-    """The encoded `CancelAsked`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingRerun:
-    """A wish for another attempt that waits in the inbox of a task."""
-
-    task_id: str
-    body: bytes
-    """The encoded `RerunAsked`."""
+    """The encoded `CancelAsked` or `RerunAsked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +125,13 @@ class Journal(Deliveries, Protocol):
             JournalUnavailableError: Not now.
         """
 
-    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
-        """Returns the cancels that wait for a node, without those whose time has passed, oldest first.
+    async def waiting_asks(self, node_id: NodeId, now: int) -> list[WaitingAsk]:
+        """Returns what a node, dead or alive, is asked to do, without that whose time has passed, oldest first.
 
-        Cheap where there are none. The time is `now`, unless the journal has a clock.
+        Cheap where there is nothing. The time is `now`, unless the journal has a clock.
 
         Raises:
             JournalUnavailableError: Not now.
-        """
-
-    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
-        """Returns the wishes for other attempts at turns of tasks that a node owns, dead or alive, oldest first.
-
-        Those whose time has passed at `now` are left out. Raises: JournalUnavailableError.
         """
 
     async def waited_for(self, node_id: NodeId) -> list[str]:

@@ -6,7 +6,7 @@ A group of these is one transaction. `results` says what may become of each.
 from dataclasses import dataclass, field
 
 from a2a_scribe.core.projection import Projection
-from a2a_scribe.core.records import Record
+from a2a_scribe.core.records import AskKind, Record
 from a2a_scribe.journal.deliveries import DeliveryState, KeepDeliveries
 from a2a_scribe.journal.tasks import Caller, TaskRow
 from a2a_scribe.protocol.types import NodeId, TaskPushNotificationConfig, TurnId
@@ -74,35 +74,22 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class AskCancel:
-    """A cancel that the node which owns the task is to carry out."""
+class Ask:
+    """What the node that owns the task, or its heir, is to do: to cancel it, or to execute the open turn again."""
 
+    kind: AskKind
     task_id: str
     caller: Caller
     ask_id: str
     """An id of its own, which no turn has."""
     body: bytes
-    """The encoded `CancelAsked`."""
+    """The encoded `CancelAsked` or `RerunAsked`."""
     patience: int
     """Microseconds after which nobody waits for it, and it is not carried out any more.
 
     Those who ask and those who are asked may have clocks that differ, so a journal whose users are on several machines
     counts them on a clock of its own; any other by the times of groups.
     """
-
-
-@dataclass(frozen=True, slots=True)
-class AskRerun:
-    """The wish of an operator that the owner of the task, or its heir, executes the open turn's message again."""
-
-    task_id: str
-    caller: Caller
-    ask_id: str
-    """An id of its own, which no turn has."""
-    body: bytes
-    """The encoded `RerunAsked`."""
-    patience: int
-    """Microseconds after which it is not looked at any more, counted as those of a cancel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +130,7 @@ class DropConfig:
     config_id: str
 
 
-Judged = Accept | Claim | AskCancel | AskRerun | TakeOver
+Judged = Accept | Claim | Ask | TakeOver
 """Writes that depend on how their task stands."""
 
 

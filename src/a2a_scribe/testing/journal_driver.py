@@ -13,6 +13,8 @@ from a2a.server.context import ServerCallContext
 
 from a2a_scribe.core.projection import Projection
 from a2a_scribe.core.records import (
+    CANCEL,
+    RERUN,
     ArtifactChanged,
     CallerRecord,
     CancelAsked,
@@ -32,7 +34,7 @@ from a2a_scribe.core.records import (
 from a2a_scribe.journal.port import Journal, NodeRow
 from a2a_scribe.journal.results import AppendResult, CancelDue, Claimed, NextTurn, Receipt, Released
 from a2a_scribe.journal.tasks import Caller, TaskRow, without_owner
-from a2a_scribe.journal.writes import Accept, Append, AskCancel, AskRerun, Claim, Group, TakeOver, Write
+from a2a_scribe.journal.writes import Accept, Append, Ask, Claim, Group, TakeOver, Write
 from a2a_scribe.protocol.states import SUBMITTED
 from a2a_scribe.protocol.types import (
     Artifact,
@@ -234,13 +236,13 @@ class ScriptedTask:
         """Returns the wish to take the parked task without a turn."""
         return Claim(self.id, caller or self.caller, self.row.seq if expected is None else expected)
 
-    def ask_cancel(self, cancel_id: str, caller: Caller | None = None, *, patience: int = EPOCH) -> AskCancel:
+    def ask_cancel(self, cancel_id: str, caller: Caller | None = None, *, patience: int = EPOCH) -> Ask:
         """Returns the wish that the task's owner cancels it, the same id as the reason."""
-        return AskCancel(self.id, caller or self.caller, cancel_id, cancel_body(cancel_id), patience)
+        return Ask(CANCEL, self.id, caller or self.caller, cancel_id, cancel_body(cancel_id), patience)
 
-    def ask_rerun(self, ask_id: str, caller: Caller | None = None, *, patience: int = EPOCH) -> AskRerun:
+    def ask_rerun(self, ask_id: str, caller: Caller | None = None, *, patience: int = EPOCH) -> Ask:
         """Returns the wish for another attempt at a turn of the same name."""
-        return AskRerun(self.id, caller or self.caller, ask_id, rerun_body(ask_id), patience)
+        return Ask(RERUN, self.id, caller or self.caller, ask_id, rerun_body(ask_id), patience)
 
     def take_over(self, *, again: bool = False, epoch: int | None = None) -> TakeOver:
         """Returns the wish to take the task from its dead owner, and with `again` to run its turn once more."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from a2a_scribe.core.records import Record
 from a2a_scribe.errors import JournalRefusedError, JournalUnavailableError
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
-from a2a_scribe.journal.port import Hints, Journal, LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.port import Hints, Journal, LivingNode, NodeRow, WaitingAsk
 from a2a_scribe.journal.results import Receipt
 from a2a_scribe.journal.tasks import Caller, Ended, StoredTask, TaskPage, TaskRow
 from a2a_scribe.journal.writes import Group
@@ -129,15 +129,10 @@ class TroubledJournal:
         self._check(reading=True)
         return await self.inner.orphans(agent, limit, after)
 
-    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
-        """Returns the cancels that wait for a node."""
+    async def waiting_asks(self, node_id: NodeId, now: int) -> list[WaitingAsk]:
+        """Returns what a node is asked to do."""
         self._check(reading=True)
-        return await self.inner.waiting_cancels(node_id, now)
-
-    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
-        """Returns the wishes for other attempts that wait for a node."""
-        self._check(reading=True)
-        return await self.inner.waiting_reruns(node_id, now)
+        return await self.inner.waiting_asks(node_id, now)
 
     async def waited_for(self, node_id: NodeId) -> list[str]:
         """Returns the tasks of a node for which messages wait."""

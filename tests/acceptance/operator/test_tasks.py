@@ -349,7 +349,7 @@ def owner_ends(url: str, state: TaskState) -> Callable[..., Any]:
     async def after_the_end(self: SqlJournal, agent: str) -> list[LivingNode]:
         node = ScriptedNode(self, 'node')
         node.number = 100
-        if await self.waiting_cancels(node.id, 0):
+        if await self.waiting_asks(node.id, 0):
             stored = await self.read_task('working', ALICE)
             assert stored is not None
             task = ScriptedTask(node, 'working')

@@ -21,7 +21,17 @@ from a2a_scribe.clock import Clock, SystemClock
 from a2a_scribe.cluster.lease import Lease
 from a2a_scribe.cluster.locks import NodeLocks
 from a2a_scribe.cluster.node import Node
-from a2a_scribe.core.records import CallerRecord, CancelAsked, Change, Outcome, Record, TurnEnded, encode, encode_cancel
+from a2a_scribe.core.records import (
+    CANCEL,
+    CallerRecord,
+    CancelAsked,
+    Change,
+    Outcome,
+    Record,
+    TurnEnded,
+    encode,
+    encode_cancel,
+)
 from a2a_scribe.core.statuses import TurnFacts, change_status
 from a2a_scribe.ids import UuidSource
 from a2a_scribe.journal.port import LivingNode
@@ -29,7 +39,7 @@ from a2a_scribe.journal.results import Claimed
 from a2a_scribe.journal.rows import status_micros
 from a2a_scribe.journal.sql.inspecting import NodeInfo, TaskLook
 from a2a_scribe.journal.tasks import OPERATOR, TaskRow
-from a2a_scribe.journal.writes import Append, AskCancel, Claim, Group, TakeOver
+from a2a_scribe.journal.writes import Append, Ask, Claim, Group, TakeOver
 from a2a_scribe.protocol.states import CANCELED, FAILED, TERMINAL
 from a2a_scribe.protocol.types import Message, NodeId, Struct, TaskState
 
@@ -150,7 +160,7 @@ class OperatorNode:
             asked.metadata.update({'message': text})
         group = self.group()
         patience = int(seconds * 1_000_000)
-        group.writes.append(AskCancel(row.task_id, OPERATOR, IDS.new(), encode_cancel(asked), patience))
+        group.writes.append(Ask(CANCEL, row.task_id, OPERATOR, IDS.new(), encode_cancel(asked), patience))
         await self.site.journal.commit(group)
 
     async def waits_for(self, row: TaskRow, owner: NodeInfo, manner: Manner) -> 'Waited':

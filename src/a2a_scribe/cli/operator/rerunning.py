@@ -13,10 +13,10 @@ from a2a_scribe.cli.operator.ending import IDS, PAUSE, OperatorNode
 from a2a_scribe.cli.operator.output import print_json, state_text
 from a2a_scribe.cli.operator.rows import no_task
 from a2a_scribe.clock import Clock, SystemClock
-from a2a_scribe.core.records import RerunAsked, encode_rerun
+from a2a_scribe.core.records import RERUN, RerunAsked, encode_rerun
 from a2a_scribe.journal.results import Queued
 from a2a_scribe.journal.tasks import OPERATOR, TaskRow
-from a2a_scribe.journal.writes import AskRerun
+from a2a_scribe.journal.writes import Ask
 from a2a_scribe.protocol.states import TERMINAL
 
 KEPT: Final = 24 * 3600
@@ -53,7 +53,7 @@ async def _ask(node: OperatorNode, row: TaskRow) -> bool:
     assert row.open_turn is not None
     group = node.group()
     body = encode_rerun(RerunAsked(row.open_turn, row.attempt))
-    group.writes.append(AskRerun(row.task_id, OPERATOR, IDS.new(), body, KEPT * 1_000_000))
+    group.writes.append(Ask(RERUN, row.task_id, OPERATOR, IDS.new(), body, KEPT * 1_000_000))
     (result,) = (await node.site.journal.commit(group)).written
     return isinstance(result, Queued)
 

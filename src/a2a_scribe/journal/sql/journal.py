@@ -7,11 +7,11 @@ from pathlib import Path
 from sqlalchemy import Connection, func, inspect, select, table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from a2a_scribe.core.records import CANCEL, RERUN, Record, TaskReplaced, encode
+from a2a_scribe.core.records import Record, TaskReplaced, encode
 from a2a_scribe.errors import TaskConflictError
 from a2a_scribe.journal.decisions import refusal_to_replace
 from a2a_scribe.journal.deliveries import Delivery, DeliveryKey, DeliveryQuery, DueDeliveries, SetState
-from a2a_scribe.journal.port import Hints, LivingNode, NodeRow, WaitingCancel, WaitingRerun
+from a2a_scribe.journal.port import Hints, LivingNode, NodeRow, WaitingAsk
 from a2a_scribe.journal.results import Receipt
 from a2a_scribe.journal.rows import row_of_task
 from a2a_scribe.journal.sql import rows
@@ -161,21 +161,13 @@ class SqlJournal:
 
         return await self._access.read(work)
 
-    async def waiting_cancels(self, node_id: NodeId, now: int) -> list[WaitingCancel]:
-        """Returns the cancels that wait for a node."""
+    async def waiting_asks(self, node_id: NodeId, now: int) -> list[WaitingAsk]:
+        """Returns what a node is asked to do."""
 
-        return [WaitingCancel(task_id, body) for task_id, body in await self._waiting(CANCEL, node_id, now)]
-
-    async def waiting_reruns(self, node_id: NodeId, now: int) -> list[WaitingRerun]:
-        """Returns the wishes for other attempts that wait for a node."""
-        return [WaitingRerun(task_id, body) for task_id, body in await self._waiting(RERUN, node_id, now)]
-
-    async def _waiting(self, kind: str, node_id: NodeId, now: int) -> list[tuple[str, bytes]]:
-        async def work(running: Running) -> list[tuple[str, bytes]]:
-            key = {'the_kind': kind, 'the_node': node_id}
-            found = await running.rows(self._statements.waiting_asks, key)
+        async def work(running: Running) -> list[WaitingAsk]:
+            found = await running.rows(self._statements.waiting_asks, {'the_node': node_id})
             time = await running.now(now) if found else now
-            return [(task_id, bytes(body)) for task_id, body, expires_at in found if expires_at > time]
+            return [WaitingAsk(kind, task_id, bytes(body)) for kind, task_id, body, until in found if until > time]
 
         return await self._access.read(work)
 

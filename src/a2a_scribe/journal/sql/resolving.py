@@ -25,7 +25,7 @@ from a2a_scribe.journal.sql.keys import KeyTable
 from a2a_scribe.journal.sql.running import Running
 from a2a_scribe.journal.sql.statements import Statements
 from a2a_scribe.journal.tasks import TaskRow
-from a2a_scribe.journal.writes import Accept, Append, AskCancel, AskRerun, Claim, Group, Key, TakeOver, Write
+from a2a_scribe.journal.writes import Accept, Append, Ask, Claim, Group, Key, TakeOver, Write
 
 LOOK_AHEAD = 10_000
 """Records after which a started turn is not looked for any more."""
@@ -95,8 +95,8 @@ class GroupResolver:
                     return Stale()
                 self._owned.add(row.task_id)
                 return Claimed(row)
-            case AskCancel(ask_id=ask_id) | AskRerun(ask_id=ask_id):
-                return await self._asked(write.task_id, ask_id)
+            case Ask():
+                return await self._asked(write)
             case TakeOver(task_id, epoch=epoch):
                 row = await self._row(task_id)
                 if row is None or not self._is_claimed(row) or row.epoch != epoch + 1:
@@ -108,11 +108,11 @@ class GroupResolver:
             case _:
                 return Done()
 
-    async def _asked(self, task_id: str, ask_id: str) -> WriteResult:
+    async def _asked(self, ask: Ask) -> WriteResult:
         """What does not wait has been refused, or its task has ended since: `Stale` has that found out."""
-        if not await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': ask_id}):
+        if not await self._running.rows(self._statements.inbox_row_of_turn, {'the_turn': ask.ask_id}):
             return Stale()
-        row = await self._row(task_id)
+        row = await self._row(ask.task_id)
         return Queued(None if row is None else row.node)
 
     async def _accepted(self, accept: Accept) -> WriteResult:

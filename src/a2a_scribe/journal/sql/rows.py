@@ -7,7 +7,7 @@ from a2a_scribe.core.projection import Projection, fold, task_of_snapshot
 from a2a_scribe.core.records import TURN_STARTED, VERSION, Record
 from a2a_scribe.journal.deliveries import DeliveryState
 from a2a_scribe.journal.tasks import StoredTask, TaskRow
-from a2a_scribe.journal.writes import Accept, AskCancel, AskRerun, Group
+from a2a_scribe.journal.writes import Accept, Ask, Group
 from a2a_scribe.protocol.types import NodeId, Scope, Task, TaskPushNotificationConfig, TurnId
 
 
@@ -111,9 +111,9 @@ def message_values(accept: Accept, group: Group) -> dict[str, Any]:
     return _inbox_values(accept.task_id, accept.turn_id, TURN_STARTED, accept.body, group, None)
 
 
-def ask_values(ask: AskCancel | AskRerun, kind: str, group: Group, expires_at: int) -> dict[str, Any]:
+def ask_values(ask: Ask, group: Group, expires_at: int) -> dict[str, Any]:
     """Returns the columns of what waits and is no message."""
-    return _inbox_values(ask.task_id, ask.ask_id, kind, ask.body, group, expires_at)
+    return _inbox_values(ask.task_id, ask.ask_id, ask.kind, ask.body, group, expires_at)
 
 
 def _inbox_values(

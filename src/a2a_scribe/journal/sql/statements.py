@@ -205,8 +205,8 @@ def _update(tables: Tables, names: list[str]) -> Update:
 def _waiting_asks(tables: Tables) -> Select[Any]:
     inbox = tables.inbox
     return (
-        select(inbox.c.task_id, inbox.c.body, inbox.c.expires_at)
-        .where(inbox.c.kind == bindparam('the_kind'), _is_of_node(tables))
+        select(inbox.c.kind, inbox.c.task_id, inbox.c.body, inbox.c.expires_at)
+        .where(inbox.c.kind.in_((CANCEL, RERUN)), _is_of_node(tables))
         .order_by(inbox.c.id)
     )
 

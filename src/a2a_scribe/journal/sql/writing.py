@@ -8,7 +8,7 @@ end, so that a message of the same transaction is seen by the turn's end.
 from dataclasses import dataclass
 from operator import itemgetter
 
-from a2a_scribe.core.records import CANCEL, RERUN, TURN_STARTED, Record
+from a2a_scribe.core.records import CANCEL, TURN_STARTED, Record
 from a2a_scribe.errors import NodeFencedError
 from a2a_scribe.journal.decisions import (
     decide_accept,
@@ -43,8 +43,7 @@ from a2a_scribe.journal.tasks import TaskRow, without_owner
 from a2a_scribe.journal.writes import (
     Accept,
     Append,
-    AskCancel,
-    AskRerun,
+    Ask,
     Claim,
     DropConfig,
     Group,
@@ -153,10 +152,8 @@ class GroupWriter:
                 result = decide_claim(self._rows.get(write.task_id), write, self._group.node)
                 await self._note_claim(result)
                 return result
-            case AskCancel():
-                return await self._ask(write, CANCEL)
-            case AskRerun():
-                return await self._ask(write, RERUN)
+            case Ask():
+                return await self._ask(write)
             case TakeOver():
                 return await self._take_over(write)
             case PutConfig():
@@ -205,12 +202,11 @@ class GroupWriter:
         await self._note_claim(result)
         return result
 
-    async def _ask(self, ask: AskCancel | AskRerun, kind: str) -> WriteResult:
+    async def _ask(self, ask: Ask) -> WriteResult:
         result = decide_ask(self._rows.get(ask.task_id), ask)
         if isinstance(result, Queued):
             until = await self._running.now(self._group.now) + ask.patience
-            values = rows.ask_values(ask, kind, self._group, until)
-            await self._running.change(self._statements.insert_inbox, values)
+            await self._running.change(self._statements.insert_inbox, rows.ask_values(ask, self._group, until))
         return result
 
     async def _take_over(self, take: TakeOver) -> WriteResult:

@@ -1,6 +1,7 @@
 """Cancels, and wishes for other attempts, that wait for the node that owns the task."""
 
-from a2a_scribe.journal.port import Journal, WaitingCancel, WaitingRerun
+from a2a_scribe.core.records import CANCEL, RERUN
+from a2a_scribe.journal.port import Journal, WaitingAsk
 from a2a_scribe.journal.results import CancelDue, Claimed, Missing, NextTurn, Queued, Refused, Released, Stale
 from a2a_scribe.protocol.states import CANCELED, COMPLETED
 from a2a_scribe.testing.contract.adapter import AdapterContract
@@ -12,8 +13,8 @@ OVER = -1_000_000
 """A patience that has come to its end already."""
 
 
-async def waiting(journal: Journal, node: ScriptedNode, now: int = EPOCH) -> list[WaitingCancel]:
-    return await journal.waiting_cancels(node.id, now)
+async def waiting(journal: Journal, node: ScriptedNode, now: int = EPOCH) -> list[WaitingAsk]:
+    return await journal.waiting_asks(node.id, now)
 
 
 class AskedCancelsContract(AdapterContract):
@@ -26,7 +27,7 @@ class AskedCancelsContract(AdapterContract):
         assert await write(other, task.ask_cancel('one')) == Queued()
         assert await write(other, task.ask_cancel('two')) == Queued()
         assert await write(other, theirs.accept('a message')) == Queued()
-        expected = [WaitingCancel('task', cancel_body('one')), WaitingCancel('task', cancel_body('two'))]
+        expected = [WaitingAsk(CANCEL, 'task', cancel_body(name)) for name in ('one', 'two')]
         assert await waiting(journal, node) == expected
         assert await waiting(journal, other) == []
         await check(journal, task)
@@ -133,7 +134,7 @@ class AskedCancelsContract(AdapterContract):
         claimed = await write(other, task.take_over())
         assert isinstance(claimed, Claimed)
         task.settle_claim(claimed, other)
-        assert await waiting(journal, other) == [WaitingCancel('task', cancel_body('cancel'))]
+        assert await waiting(journal, other) == [WaitingAsk(CANCEL, 'task', cancel_body('cancel'))]
         assert await waiting(journal, node) == []
         assert isinstance(await other.append(task.end()), CancelDue)
 
@@ -157,14 +158,13 @@ class AskedCancelsContract(AdapterContract):
         assert await write(other, task.ask_rerun('expired', patience=OVER)) == Queued()
         assert await write(other, parked.ask_rerun('two')) == Stale()
         assert await write(other, task.ask_rerun('three', BOB)) == Missing()
-        assert await journal.waiting_reruns(node.id, EPOCH) == [WaitingRerun('task', rerun_body('one'))]
-        assert await journal.waiting_reruns(other.id, EPOCH) == []
-        assert await waiting(journal, node) == []
+        assert await waiting(journal, node) == [WaitingAsk(RERUN, 'task', rerun_body('one'))]
+        assert await waiting(journal, other) == []
         assert await write(other, task.accept('turn 2', limit=1)) == Queued()
         result = await node.append(task.end())
         assert isinstance(result, NextTurn)
         task.settle(result)
-        assert await journal.waiting_reruns(node.id, EPOCH) == [], 'the turn that it meant has ended'
+        assert await waiting(journal, node) == [], 'the turn that it meant has ended'
         await check(journal, task)
 
     async def test_the_end_of_the_task_takes_wishes_for_other_attempts_along(
@@ -173,7 +173,7 @@ class AskedCancelsContract(AdapterContract):
         task = await born(node, 'task')
         await other.commit(writes=[task.ask_rerun('one')])
         await node.commit(task.append(task.status(COMPLETED)))
-        assert await journal.waiting_reruns(node.id, EPOCH) == []
+        assert await waiting(journal, node) == []
 
     async def test_a_turn_runs_again_where_only_an_expired_cancel_waits(
         self, journal: Journal, node: ScriptedNode, other: ScriptedNode
