@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import httpx
 import pytest
 from a2a.types.a2a_pb2 import AgentCard
 from google.protobuf import json_format
+from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from a2a_scribe.cli.operator.doctor import files, process
@@ -19,9 +22,7 @@ from a2a_scribe.cli.operator.doctor.files import check_place, file_system_of
 from a2a_scribe.cli.operator.doctor.findings import Finding
 from a2a_scribe.cli.operator.doctor.process import check_process
 from a2a_scribe.errors import JournalBusyError
-from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.diagnosing import Diagnosis, PostgresFacts, SqliteFacts
-from a2a_scribe.journal.sql.running import Running
 from tests.acceptance.operator.kit import command, execute, fill, on
 
 CARD = {
@@ -126,16 +127,13 @@ def test_a_lock_that_is_held_is_told(sqlite_url: str) -> None:
     on(sqlite_url, fill)
 
     async def run() -> None:
-        holder = create_async_engine(sqlite_url)
         engine = create_async_engine(sqlite_url, connect_args={'timeout': 0.1})
-
-        async def hold(running: Running) -> None:
+        with closing(sqlite3.connect(make_url(sqlite_url).database or '', isolation_level=None)) as holder:
+            holder.execute('BEGIN IMMEDIATE')
             with pytest.raises(JournalBusyError):
                 await Diagnosis(engine).try_writing()
-
-        await Access(holder, deadline=5).write(hold)
+            holder.execute('ROLLBACK')
         await Diagnosis(engine).try_writing()
-        await holder.dispose()
         await engine.dispose()
 
     asyncio.run(run())
