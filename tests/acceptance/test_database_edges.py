@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -20,9 +21,9 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import InternalError, InvalidParamsError, TaskNotFoundError
 from google.protobuf.timestamp_pb2 import Timestamp
-from sqlalchemy import Executable, text
+from sqlalchemy import Executable, event, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import QueuePool, StaticPool
 
 from a2a_scribe import DatabaseTaskStore, DefaultRequestHandler
 from a2a_scribe.core.records import CallerRecord, TurnStarted, decode, encode
@@ -198,6 +199,23 @@ def test_a_database_url_that_cannot_be_read_is_not_repeated() -> None:
     with pytest.raises(SettingsError) as caught:
         open_store('postgresql+asyncpg:user:HUSHHUSH@h/db')
     assert 'HUSHHUSH' not in str(caught.value)
+
+
+# Connections
+
+
+async def test_a_handler_that_is_closed_has_no_connection_any_more(url: str) -> None:
+    async with connected(url) as engine:
+        kept = Counter[str]()
+        for name in ('detach', 'close_detached'):
+            event.listen(engine.sync_engine, name, lambda *_, name=name: kept.update([name]))
+        async with serving(ScriptedAgent([emit(task(), status(COMPLETED))]), engine) as handler:
+            done = await ask(handler)
+        pool = engine.sync_engine.pool
+        assert isinstance(pool, QueuePool)
+        assert pool.checkedout() == 0
+        assert kept['detach'] == kept['close_detached']
+        assert await handler.on_get_task(GetTaskRequest(id=done.id), new_context()) == done
 
 
 # Two at once

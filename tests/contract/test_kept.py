@@ -2,11 +2,17 @@
 
 import asyncio
 import gc
+import os
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from weakref import ref
 
 import pytest
-from sqlalchemy import NullPool, QueuePool, event, text
+from sqlalchemy import NullPool, QueuePool, event, make_url, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from a2a_scribe.errors import JournalUnavailableError
@@ -30,6 +36,10 @@ def watched(engine: AsyncEngine) -> Counter[str]:
     event.listen(engine.sync_engine, 'close_detached', lambda *_: seen.update(['closed']))
     event.listen(engine.sync_engine, 'close', lambda *_: seen.update(['closed']))
     return seen
+
+
+def files_at(file: Path) -> list[str]:
+    return [each.name for each in file.parent.iterdir()]
 
 
 async def do_nothing(_: Running) -> None: ...
@@ -76,6 +86,82 @@ async def test_one_that_is_used_while_its_engine_is_disposed_of_is_closed_afterw
     assert seen['opened'] == 1
     await access.write(do_nothing)
     assert seen['opened'] == 2
+
+
+async def test_one_that_is_used_while_a_journal_is_closed_is_closed_afterwards(engine: AsyncEngine) -> None:
+    access, seen = Access(engine, deadline=5), watched(engine)
+    begun, go_on = asyncio.Event(), threading.Event()
+    tell = asyncio.get_running_loop().call_soon_threadsafe
+
+    async def linger(_: Running) -> None:
+        """Runs in the thread."""
+        tell(begun.set)
+        go_on.wait(5)
+
+    writing = asyncio.create_task(access.write(linger))
+    await begun.wait()
+    await access.close()
+    go_on.set()
+    await writing
+    await engine.dispose()
+    assert seen == {'opened': 1, 'closed': 1}
+
+
+async def test_none_outlives_its_engine(engine: AsyncEngine, sqlite_url: str) -> None:
+    """The file may be another one afterwards."""
+    access, file = Access(engine, deadline=5), Path(make_url(sqlite_url).database or '')
+    await access.write(do_nothing)
+    await access.read(do_nothing)
+    await engine.dispose()
+    assert files_at(file) == [file.name], 'nobody has it open'
+    file.unlink()  # noqa: ASYNC240 - nothing else is to happen meanwhile
+    await access.write(do_nothing)
+    assert file.name in files_at(file)
+
+
+@pytest.mark.filterwarnings('ignore::ResourceWarning')
+@pytest.mark.parametrize('options', [{}, {'poolclass': NullPool}], ids=['queue', 'null'])
+async def test_nothing_is_left_of_an_engine_that_nobody_has_any_more(
+    sqlite_url: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread's last errand does not hold it."""
+    access = Access(create_async_engine(sqlite_url, **options), deadline=5)
+    before = set(threading.enumerate())
+
+    async def work(used: Access, _: Running) -> None:
+        assert used is access_of()
+
+    access_of = ref(access)
+    await access.write(partial(work, access))
+    (thread,) = set(threading.enumerate()) - before
+    del access
+    gc.collect()
+    assert access_of() is None
+    thread.join(5)
+    assert not thread.is_alive()
+    assert caplog.records == []
+
+
+@pytest.mark.filterwarnings('ignore::ResourceWarning')
+async def test_a_child_uses_no_connection_of_its_parent(engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread is not there."""
+    access, seen = Access(engine, deadline=5), watched(engine)
+    await access.write(do_nothing)
+    monkeypatch.setattr(os, 'getpid', lambda: -1)
+    await access.write(do_nothing)
+    assert seen['opened'] == 2
+    await engine.dispose()
+    gc.collect()
+
+
+async def test_one_that_somebody_has_closed_is_given_up(engine: AsyncEngine) -> None:
+    access, driver = Access(engine, deadline=5), list[Any]()
+    event.listen(engine.sync_engine, 'connect', lambda made, _: driver.append(made.driver_connection))
+    await access.write(do_nothing)
+    await driver[0].close()
+    with pytest.raises(ValueError, match=r'[Cc]onnection'):
+        await access.write(do_nothing)
+    await access.write(do_nothing)
 
 
 async def test_journals_on_one_engine_share_them(engine: AsyncEngine) -> None:

@@ -40,6 +40,7 @@ async def close(session: Session) -> None:
     session.break_all(closed)
     session.background.cancel()
     session.hub.close()
+    await _give_back(session)
 
 
 async def _retire(session: Session) -> None:
@@ -52,6 +53,13 @@ async def _retire(session: Session) -> None:
                 if node.node_id == node_id:
                     await journal.declare_dead(node_id, node.number)
     session.locks.drop(node_id)
+
+
+async def _give_back(session: Session) -> None:
+    """Has the journal give back what it took when the session began."""
+    with suppress(EnvironmentFault, TimeoutError):
+        async with asyncio.timeout(session.parts.settings.cancel_grace):
+            await session.parts.journal.close()
 
 
 def _send_away(session: Session) -> None:

@@ -163,9 +163,10 @@ class Access:
         """Ends a failed transaction; a connection that cannot even do that is not used again."""
         try:
             await Connected(connection).rollback()
-        except DATABASE_ERRORS:
+        except Exception:  # noqa: BLE001 - what counts is why the transaction failed
             await connection.invalidate()
-        await self._kept.close_one(connection)
+        finally:
+            await self._kept.close_one(connection)
 
     async def _discard(self, connection: AsyncConnection) -> None:
         await connection.invalidate()

@@ -49,7 +49,7 @@ class SqliteThread:
             sqlite3.Error: What the database says.
             Exception: What the work raises.
         """
-        return await self._errand(lambda: _without_waiting(work(InThread(self._connection))))
+        return await self._errand(work, in_transaction=False)
 
     async def do_in_transaction(self, work: Work[T]) -> T:
         """Does writing work, and makes it durable; a transaction that fails is left to be rolled back.
@@ -58,20 +58,25 @@ class SqliteThread:
             sqlite3.Error: What the database says.
             Exception: What the work raises.
         """
-
-        def transaction() -> T:
-            self._connection.execute('BEGIN IMMEDIATE')
-            result = _without_waiting(work(InThread(self._connection)))
-            self._connection.commit()
-            return result
-
-        return await self._errand(transaction)
+        return await self._errand(work, in_transaction=True)
 
     async def rollback(self) -> None:
         """Undoes what a transaction has done, if there is one. Raises: sqlite3.Error."""
         await self._driver.rollback()
 
-    async def _errand(self, errand: Callable[[], T]) -> T:
+    async def _errand(self, work: Work[T], *, in_transaction: bool) -> T:
+        # The thread holds on to its last errand, which then holds on to nothing of the journal.
+        waiting, connection = [work], self._connection
+        del work
+
+        def errand() -> T:
+            if in_transaction:
+                connection.execute('BEGIN IMMEDIATE')
+            result = _without_waiting(waiting.pop()(InThread(connection)))
+            if in_transaction:
+                connection.commit()
+            return result
+
         done: T = await self._driver._execute(errand)  # type: ignore[no-untyped-call]  # noqa: SLF001
         return done
 

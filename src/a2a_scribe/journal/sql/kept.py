@@ -6,6 +6,7 @@ journal on it. Where a server is asked, a round trip costs more than a pool, and
 """
 
 import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, Literal
@@ -35,7 +36,8 @@ class KeptConnections:
         self._keeps = is_sqlite(engine) and not shares_one_connection(engine)
         self._idle: dict[Purpose, list[AsyncConnection]] = {'read': [], 'write': []}
         self._taken: set[int] = set()
-        """Which connections are in use, and were taken since the engine was last disposed of."""
+        """Which connections are in use, and may be kept afterwards: nothing was closed since they were taken."""
+        self._process = os.getpid()
         self._readers: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         event.listen(engine.sync_engine, 'engine_disposed', self._drop)
 
@@ -48,6 +50,7 @@ class KeptConnections:
 
     async def take(self, purpose: Purpose) -> AsyncConnection:
         """Returns one that is kept, or one out of the pool; `give_back` or `close_one` must follow."""
+        self._forget_those_of_parent()
         idle = self._idle[purpose]
         connection = idle.pop() if idle else await self._engine.connect()
         self._taken.add(id(connection))
@@ -72,16 +75,26 @@ class KeptConnections:
 
     async def close(self) -> None:
         """Closes those that are kept."""
+        self._forget_those_of_parent()
+        self._taken.clear()
         for connection in self._all_idle():
             await to_its_end(connection.close())
 
     def _drop(self, _engine: Engine) -> None:
         """Closes them with their engine, which waits for it wherever it can wait at all."""
+        self._forget_those_of_parent()
         self._taken.clear()
         for connection in self._all_idle():
             with suppress(SQLAlchemyError):
                 if connection.sync_connection is not None:
                     connection.sync_connection.close()
+
+    def _forget_those_of_parent(self) -> None:
+        """After a fork there is no thread here that they could be used in, or closed."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            for idle in self._idle.values():
+                idle.clear()
 
     def _all_idle(self) -> Iterator[AsyncConnection]:
         """Takes them all out, one after the other."""
