@@ -9,8 +9,9 @@ waits for itself, and not whoever comes after it. Used by `listening` alone.
 import asyncio
 from typing import Final, Protocol, cast
 
-AT_ONCE: Final = 8
-"""First requests in one round of the loop: about a millisecond's work."""
+AT_ONCE: Final = 1
+"""First requests in one round of the loop, each up to half a millisecond's work. A transaction on SQLite takes a dozen
+rounds, in which those wait who were here before."""
 
 
 class Newcomer(Protocol):
