@@ -19,6 +19,7 @@ from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from a2a_scribe.core.records import Record
+from a2a_scribe.journal.sql.portions import Values, in_portions
 
 END_WHEN_IDLE = text("SELECT set_config('idle_in_transaction_session_timeout', :milliseconds, true)")
 """For this transaction alone: the connection is the user's."""
@@ -117,7 +118,7 @@ class Running:
         if direct is None or self._driver is None:
             await self.connection.execute(statement, parameters)
         else:
-            await self._driver.executemany(direct.sql, [direct.values_of(values) for values in parameters])
+            await self._run_many(self._driver, direct, [direct.values_of(values) for values in parameters])
 
     async def insert_records(self, statement: Executable, records: Sequence[Record]) -> None:
         """Inserts records; the columns of their table are the fields of a record."""
@@ -127,7 +128,14 @@ class Running:
         if direct is None or self._driver is None:
             await self.connection.execute(statement, [record._asdict() for record in records])
         else:
-            await self._driver.executemany(direct.sql, records)
+            await self._run_many(self._driver, direct, records)
+
+    async def _run_many(self, driver: aiosqlite.Connection, direct: '_Direct', rows: Sequence[Values]) -> None:
+        if not direct.row or len(rows) == 1:
+            await driver.executemany(direct.sql, rows)
+            return
+        for size, portions in in_portions(rows):
+            await driver.executemany(direct.for_rows(size), portions)
 
     def _compiled(self, statement: Executable) -> '_Direct | None':
         return None if self._driver is None else _compile(statement)
@@ -140,6 +148,12 @@ class _Direct:
     sql: str
     names: tuple[str, ...]
     constants: Mapping[str, Any]
+    row: str
+    """What the text ends with for one row, if it can insert several; empty otherwise."""
+
+    def for_rows(self, count: int) -> str:
+        """Returns the text that inserts so many rows."""
+        return f'{self.sql}{f", {self.row}" * (count - 1)}'
 
     def values_of(self, parameters: Parameters) -> tuple[Any, ...]:
         """Returns the values to run it with."""
@@ -156,7 +170,9 @@ def _compile(statement: Executable) -> _Direct | None:
     if compiled.post_compile_params or compiled.positiontup is None:
         return None
     constants = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
-    return _Direct(str(compiled), tuple(compiled.positiontup), constants)
+    sql, names = str(compiled), tuple(compiled.positiontup)
+    row = f'({", ".join("?" * len(names))})'
+    return _Direct(sql, names, constants, row if compiled.isinsert and sql.endswith(f' VALUES {row}') else '')
 
 
 SQLITE: Dialect = sqlite.dialect(paramstyle='qmark')
