@@ -20,7 +20,9 @@ from a2a_scribe.errors import SettingsError
 from a2a_scribe.transport.anteroom import Anteroom, protocol_of
 from a2a_scribe.transport.turnstile import Turnstile, in_turn
 
-BACKLOG = 2048
+BACKLOG = 65_535
+"""Connections that may wait to be taken: as many as the kernel lets us. One that finds no room tries again after a
+second."""
 IDLE = 75
 """Seconds for which a connection without requests is kept: longer than clients and proxies keep theirs. One that the
 server closes first takes the request along that a client is just sending."""
@@ -91,6 +93,7 @@ async def serve_http(
     config = uvicorn.Config(
         app,
         http=in_turn(protocol_of(anteroom), Turnstile()),
+        backlog=BACKLOG,
         lifespan='off',
         ws='none',
         log_config=None,
