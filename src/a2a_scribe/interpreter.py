@@ -1,8 +1,9 @@
-"""How Python itself is set while a server runs: nobody is to wait long for the interpreter. Called by `serve`.
+"""How Python itself is set while a server runs, so that nobody waits long for it.
 
 Both settings are of the whole process, which is why only `serve` makes them: the process is its own.
 """
 
+import asyncio
 import gc
 import sys
 from collections.abc import Iterator
@@ -10,25 +11,54 @@ from contextlib import contextmanager
 from typing import Final
 
 SHARE: Final = 0.0001
-"""Seconds for which a thread goes on while another waits for the interpreter. SQLite's waits at each row that it
-changes: with Python's 5 ms, a transaction of a hundred tasks beside a busy event loop took 400 ms, nearly all of them
-for that."""
+"""Seconds for which a thread goes on while another waits for the interpreter, when there is haste. SQLite's waits at
+each row that it changes: with Python's 5 ms, a transaction of a hundred tasks beside a busy event loop took 400 ms,
+nearly all of them for that. Without haste it costs more than it gives: messages that come one after the other take a
+tenth longer."""
+LASTS: Final = 1.0
+"""Seconds for which there is haste after somebody has asked for it."""
 FULL_COLLECTION: Final = 100
 """Collections of the middle generation before all objects are looked through. With Python's 10, five thousand clients
 that come at once had everybody stand still for 50 to 100 ms, five times; hardly anything was found."""
 
 
 @contextmanager
-def made_prompt() -> Iterator[None]:
-    """Has threads take turns quickly, and garbage looked for seldom where hardly any is, while the block lasts.
-
-    Whoever runs the process and asks for more of either gets that.
-    """
-    share, (young, middle, full) = sys.getswitchinterval(), gc.get_threshold()
-    sys.setswitchinterval(min(share, SHARE))
+def seldom_collected() -> Iterator[None]:
+    """Has all objects looked through seldom while the block lasts, or more seldom still if the process has it so."""
+    young, middle, full = gc.get_threshold()
     gc.set_threshold(young, middle, max(full, FULL_COLLECTION))
     try:
         yield
     finally:
-        sys.setswitchinterval(share)
         gc.set_threshold(young, middle, full)
+
+
+class Haste:
+    """Has threads take turns quickly while there is need."""
+
+    def __init__(self) -> None:
+        """Leaves everything as it is."""
+        self._usual: float | None = None
+        self._until = 0.0
+
+    def ask(self) -> None:
+        """Begins it for a while, or makes it last."""
+        loop = asyncio.get_running_loop()
+        self._until = loop.time() + LASTS
+        if self._usual is None:
+            self._usual = sys.getswitchinterval()
+            sys.setswitchinterval(min(self._usual, SHARE))
+            loop.call_at(self._until, self._look)
+
+    def end(self) -> None:
+        """Sets back what was set; harmless if nothing was."""
+        if self._usual is not None:
+            sys.setswitchinterval(self._usual)
+            self._usual = None
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._usual is not None and loop.time() < self._until:
+            loop.call_at(self._until, self._look)
+        else:
+            self.end()

@@ -33,7 +33,7 @@ from a2a_scribe.engine.orders import AfterCrash
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.event_loop import run_program
 from a2a_scribe.handler.handler import DefaultRequestHandler
-from a2a_scribe.interpreter import made_prompt
+from a2a_scribe.interpreter import seldom_collected
 from a2a_scribe.journal.opening import open_store
 from a2a_scribe.journal.stores import DatabaseTaskStore
 from a2a_scribe.push.signing import key_ring_of
@@ -331,7 +331,7 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             leave = partial(app.state.health.announce_leave, settings.leave_notice)
             await serve_http(app, listener, patience, tell, handler.aclose, anteroom, leave)
 
-    with listen(host, port) as listener, made_prompt():
+    with listen(host, port) as listener, seldom_collected():
         run_program(run(listener), grace=settings.cancel_grace, new_loop=_fastest_loop())
 
 

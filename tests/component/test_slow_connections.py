@@ -19,11 +19,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from a2a_scribe import Settings, create_app
+from a2a_scribe.interpreter import SHARE
 from a2a_scribe.protocol.states import INPUT_REQUIRED
 from a2a_scribe.testing.agents import ScriptedAgent, emit, status
 from a2a_scribe.transport import anteroom as anteroom_module
 from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
 from a2a_scribe.transport.listening import BACKLOG, listen, serve_http
+from a2a_scribe.transport.turnstile import CROWD
 from tests.component.kit import DEADLINE, new_card
 
 pytestmark = pytest.mark.anyio
@@ -214,6 +216,20 @@ async def test_whoever_has_waited_longest_makes_room() -> None:
         for reader, _ in slow[:3]:
             assert (await reader.read()).startswith(b'HTTP/1.1 408 ')
         assert server.anteroom.count == 10
+
+
+async def test_while_a_crowd_is_heard_threads_take_turns_quickly() -> None:
+    usual = sys.getswitchinterval()
+    async with serving() as server:
+        pipes = [await server.connect() for _ in range(3 * CROWD)]
+        await server.until(len(pipes))
+        assert sys.getswitchinterval() == usual
+        for _, writer in pipes:
+            writer.write(GET)
+        for reader, _ in pipes:
+            assert await reader.readline() == OK
+        assert sys.getswitchinterval() == pytest.approx(SHARE)
+    assert sys.getswitchinterval() == usual
 
 
 def most_that_may_wait() -> int:

@@ -1,5 +1,6 @@
 """How Python itself is set while a server runs, and that it is set back."""
 
+import asyncio
 import gc
 import sys
 from collections.abc import Coroutine, Iterator
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 from a2a.types.a2a_pb2 import AgentCard
 
-from a2a_scribe import server
-from a2a_scribe.interpreter import FULL_COLLECTION, SHARE, made_prompt
+from a2a_scribe import interpreter, server
+from a2a_scribe.interpreter import FULL_COLLECTION, SHARE, Haste, seldom_collected
 from a2a_scribe.testing.agents import ScriptedAgent
+
+HASTY = pytest.approx(SHARE)
 
 
 @pytest.fixture(autouse=True)
@@ -22,27 +25,17 @@ def settings() -> Iterator[None]:
     gc.set_threshold(*thresholds)
 
 
-def test_threads_take_turns_quickly_and_all_objects_are_seldom_looked_through() -> None:
-    share, (young, middle, full) = sys.getswitchinterval(), gc.get_threshold()
-    with made_prompt():
-        assert sys.getswitchinterval() == pytest.approx(SHARE)
+def test_all_objects_are_seldom_looked_through() -> None:
+    young, middle, full = gc.get_threshold()
+    with seldom_collected():
         assert gc.get_threshold() == (young, middle, FULL_COLLECTION)
-    assert (sys.getswitchinterval(), gc.get_threshold()) == (share, (young, middle, full))
+    assert gc.get_threshold() == (young, middle, full)
 
 
-def test_whoever_asks_for_more_gets_that() -> None:
-    sys.setswitchinterval(SHARE / 10)
+def test_who_has_them_looked_through_more_seldom_keeps_that() -> None:
     gc.set_threshold(0, 20, FULL_COLLECTION * 2)
-    with made_prompt():
-        assert sys.getswitchinterval() == pytest.approx(SHARE / 10)
+    with seldom_collected():
         assert gc.get_threshold() == (0, 20, FULL_COLLECTION * 2)
-
-
-def test_it_is_set_back_after_a_failure() -> None:
-    share, thresholds = sys.getswitchinterval(), gc.get_threshold()
-    with pytest.raises(KeyError), made_prompt():
-        raise KeyError
-    assert (sys.getswitchinterval(), gc.get_threshold()) == (share, thresholds)
 
 
 def test_serve_makes_it_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,3 +47,47 @@ def test_serve_makes_it_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, 'run_program', run_program)
     server.serve(ScriptedAgent([]), AgentCard(), port=0)
     assert found == [FULL_COLLECTION]
+
+
+@pytest.mark.anyio
+async def test_threads_take_turns_quickly_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, 'LASTS', 0.02)
+    usual, haste = sys.getswitchinterval(), Haste()
+    for _ in range(2):
+        haste.ask()
+        haste.ask()
+        assert sys.getswitchinterval() == HASTY
+        async with asyncio.timeout(10):
+            while sys.getswitchinterval() == HASTY:
+                await asyncio.sleep(0)
+        assert sys.getswitchinterval() == usual
+
+
+@pytest.mark.anyio
+async def test_haste_lasts_while_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, 'LASTS', 0.02)
+    loop, haste = asyncio.get_running_loop(), Haste()
+    until = loop.time() + 0.1
+    while loop.time() < until:
+        haste.ask()
+        assert sys.getswitchinterval() == HASTY
+        await asyncio.sleep(0)
+    haste.end()
+
+
+@pytest.mark.anyio
+async def test_the_end_sets_back_what_was_set() -> None:
+    haste, usual = Haste(), sys.getswitchinterval()
+    haste.end()
+    haste.ask()
+    haste.end()
+    assert sys.getswitchinterval() == usual
+
+
+@pytest.mark.anyio
+async def test_who_is_hastier_stays_so() -> None:
+    sys.setswitchinterval(SHARE / 10)
+    haste = Haste()
+    haste.ask()
+    assert sys.getswitchinterval() == pytest.approx(SHARE / 10)
+    haste.end()

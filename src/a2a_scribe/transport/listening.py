@@ -17,6 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.interpreter import Haste
 from a2a_scribe.transport.anteroom import Anteroom, protocol_of
 from a2a_scribe.transport.turnstile import Turnstile, in_turn
 
@@ -90,9 +91,10 @@ async def serve_http(
         anteroom: Bounds the connections.
         on_leave: Called before that, while connections are taken still.
     """
+    haste = Haste()
     config = uvicorn.Config(
         app,
-        http=in_turn(protocol_of(anteroom), Turnstile()),
+        http=in_turn(protocol_of(anteroom), Turnstile(haste.ask)),
         backlog=BACKLOG,
         lifespan='off',
         ws='none',
@@ -101,7 +103,10 @@ async def serve_http(
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=patience,
     )
-    await _Server(config, on_ready, on_stop, on_leave).serve(sockets=[listener])
+    try:
+        await _Server(config, on_ready, on_stop, on_leave).serve(sockets=[listener])
+    finally:
+        haste.end()
 
 
 class _Server(uvicorn.Server):
