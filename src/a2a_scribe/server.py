@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from a2a_scribe.app import DEFAULT_DATABASE, AppOptions, Database, create_app
 from a2a_scribe.event_loop import run_program
 from a2a_scribe.handler.handler import DefaultRequestHandler
+from a2a_scribe.interpreter import seldom_collected
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
 from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
@@ -33,9 +34,6 @@ logger = logging.getLogger(__name__)
 
 GRPC_CONNECTIONS = 100_000
 """What gRPC, which takes as many connections as come, needs files for so that a crowd takes none from HTTP."""
-
-YOUNG_OBJECTS = 10_000
-"""New objects after which a server has the garbage collector look at them: a few megabytes."""
 
 
 @asynccontextmanager
@@ -127,7 +125,9 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
                 stack.push_async_callback(grpc.stop, settings.cancel_grace)
 
             def tell() -> None:
-                _spare_collector()
+                # What is here now stays: the collector need not look through it again and again, which takes 50 ms.
+                gc.collect()
+                gc.freeze()
                 if on_ready is not None:
                     on_ready(place)
                 if grpc is not None and on_grpc_ready is not None:
@@ -140,21 +140,8 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
             leave = partial(app.state.health.announce_leave, settings.leave_notice)
             await serve_http(app, listener, patience, tell, handler.aclose, anteroom, leave)
 
-    with listen(host, port) as listener:
+    with listen(host, port) as listener, seldom_collected():
         run_program(run(listener), grace=settings.cancel_grace, new_loop=_fastest_loop())
-
-
-def _spare_collector() -> None:
-    """Has the garbage collector look at less, and less often.
-
-    What is here now stays; to look through it again takes 50 ms. What requests leave behind has next to no cycles, and
-    looking at each few of them takes a tenth of all time.
-    """
-    gc.collect()
-    gc.freeze()
-    young, *older = gc.get_threshold()
-    if young:
-        gc.set_threshold(max(young, YOUNG_OBJECTS), *older)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -14,6 +14,7 @@ RANKS: Mapping[str, int] = {
     'settings': 0,
     'services': 0,
     'event_loop': 0,
+    'interpreter': 0,
     'signals': 0,
     'version': 0,
     'protocol': 1,

@@ -5,9 +5,12 @@ import json
 import os
 import resource
 import signal
+import socket
+import struct
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +19,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from a2a_scribe import Settings, create_app
+from a2a_scribe.interpreter import SHARE
 from a2a_scribe.protocol.states import INPUT_REQUIRED
 from a2a_scribe.testing.agents import ScriptedAgent, emit, status
 from a2a_scribe.transport import anteroom as anteroom_module
 from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
-from a2a_scribe.transport.listening import listen, serve_http
+from a2a_scribe.transport.listening import BACKLOG, listen, serve_http
+from a2a_scribe.transport.turnstile import CROWD
 from tests.component.kit import DEADLINE, new_card
 
 pytestmark = pytest.mark.anyio
@@ -43,10 +48,10 @@ LONG = 60.0
 class Server:
     """A server on a socket, as `serve` has it."""
 
-    def __init__(self, anteroom: Anteroom, address: tuple[str, int], app: Starlette) -> None:
+    def __init__(self, anteroom: Anteroom, listener: socket.socket, app: Starlette) -> None:
         self.anteroom = anteroom
         self._app = app
-        self._address = address
+        self.listener = listener
         self._writers: list[asyncio.StreamWriter] = []
 
     @property
@@ -54,7 +59,7 @@ class Server:
         return int(self._app.state.wire.doors.open_streams)
 
     async def connect(self, data: bytes = b'', source: str = '127.0.0.1') -> Pipe:
-        reader, writer = await asyncio.open_connection(*self._address, local_addr=(source, 0))
+        reader, writer = await asyncio.open_connection(*self.listener.getsockname(), local_addr=(source, 0))
         self._writers.append(writer)
         writer.write(data)
         return reader, writer
@@ -85,7 +90,7 @@ async def serving(
                 serve_http(app, listener, 1, ready.set, app.state.handler.aclose, anteroom, nothing)
             )
             await ready.wait()
-            server = Server(anteroom, listener.getsockname(), app)
+            server = Server(anteroom, listener, app)
             try:
                 yield server
             finally:
@@ -211,6 +216,32 @@ async def test_whoever_has_waited_longest_makes_room() -> None:
         for reader, _ in slow[:3]:
             assert (await reader.read()).startswith(b'HTTP/1.1 408 ')
         assert server.anteroom.count == 10
+
+
+async def test_while_a_crowd_is_heard_threads_take_turns_quickly() -> None:
+    usual = sys.getswitchinterval()
+    async with serving() as server:
+        pipes = [await server.connect() for _ in range(3 * CROWD)]
+        await server.until(len(pipes))
+        assert sys.getswitchinterval() == usual
+        for _, writer in pipes:
+            writer.write(GET)
+        for reader, _ in pipes:
+            assert await reader.readline() == OK
+        assert sys.getswitchinterval() == pytest.approx(SHARE)
+    assert sys.getswitchinterval() == usual
+
+
+def most_that_may_wait() -> int:
+    return int(Path('/proc/sys/net/core/somaxconn').read_text(encoding='ascii'))
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='the kernel does not say')
+async def test_as_many_connections_may_wait_to_be_taken_as_the_kernel_lets_them() -> None:
+    async with serving() as server:
+        said = server.listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+        *_, room = struct.unpack('8B6I', said[:32])
+        assert room == min(BACKLOG, most_that_may_wait())
 
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='has one loopback address')

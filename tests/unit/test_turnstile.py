@@ -1,11 +1,11 @@
 """New connections are heard a few at a time; whoever was heard once never waits again."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from a2a_scribe.transport.turnstile import AT_ONCE, Turnstile, in_turn
+from a2a_scribe.transport.turnstile import AT_ONCE, CROWD, Turnstile, in_turn
 
 pytestmark = pytest.mark.anyio
 
@@ -46,8 +46,10 @@ class Listening(asyncio.Protocol):
         self.events.append('lost')
 
 
-def connect(count: int) -> tuple[Sequence[Listening], Sequence[FakeTransport]]:
-    new = in_turn(Listening, Turnstile())
+def connect(
+    count: int, on_crowd: Callable[[], None] = lambda: None
+) -> tuple[Sequence[Listening], Sequence[FakeTransport]]:
+    new = in_turn(Listening, Turnstile(on_crowd))
     protocols, transports = [new() for _ in range(count)], [FakeTransport() for _ in range(count)]
     for protocol, transport in zip(protocols, transports, strict=True):
         protocol.connection_made(transport)
@@ -126,3 +128,12 @@ async def test_what_comes_while_a_connection_waits_is_heard_with_the_rest() -> N
     protocols[-1].data_received(b' world')
     await asyncio.sleep(0)
     assert protocols[-1].heard == [b'hello world']
+
+
+@pytest.mark.parametrize('waiting', [CROWD - 1, CROWD, 3 * CROWD])
+async def test_a_crowd_is_told_of(waiting: int) -> None:
+    told: list[None] = []
+    protocols, _ = connect(AT_ONCE + waiting, lambda: told.append(None))
+    for protocol in protocols:
+        protocol.data_received(b'hello')
+    assert len(told) == max(0, waiting - CROWD + 1)

@@ -17,10 +17,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from a2a_scribe.errors import SettingsError
+from a2a_scribe.interpreter import Haste
 from a2a_scribe.transport.anteroom import Anteroom, protocol_of
 from a2a_scribe.transport.turnstile import Turnstile, in_turn
 
-BACKLOG = 2048
+BACKLOG = 65_535
+"""Connections that may wait to be taken: as many as the kernel lets us. One that finds no room tries again after a
+second."""
 IDLE = 75
 """Seconds for which a connection without requests is kept: longer than clients and proxies keep theirs. One that the
 server closes first takes the request along that a client is just sending."""
@@ -88,9 +91,11 @@ async def serve_http(
         anteroom: Bounds the connections.
         on_leave: Called before that, while connections are taken still.
     """
+    haste = Haste()
     config = uvicorn.Config(
         app,
-        http=in_turn(protocol_of(anteroom), Turnstile()),
+        http=in_turn(protocol_of(anteroom), Turnstile(haste.ask)),
+        backlog=BACKLOG,
         lifespan='off',
         ws='none',
         log_config=None,
@@ -98,7 +103,10 @@ async def serve_http(
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=patience,
     )
-    await _Server(config, on_ready, on_stop, on_leave).serve(sockets=[listener])
+    try:
+        await _Server(config, on_ready, on_stop, on_leave).serve(sockets=[listener])
+    finally:
+        haste.end()
 
 
 class _Server(uvicorn.Server):

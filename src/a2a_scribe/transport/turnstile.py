@@ -7,10 +7,15 @@ waits for itself, and not whoever comes after it. Used by `listening` alone.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-AT_ONCE: Final = 8
-"""First requests in one round of the loop: about a millisecond's work."""
+AT_ONCE: Final = 1
+"""First requests in one round of the loop, each up to half a millisecond's work. A transaction on SQLite takes a dozen
+rounds, in which those wait who were here before."""
+
+CROWD: Final = 16
+"""Newcomers that wait, from which on the loop will be busy with them for a while."""
 
 
 class Newcomer(Protocol):
@@ -23,8 +28,9 @@ class Newcomer(Protocol):
 class Turnstile:
     """The new connections of one loop."""
 
-    def __init__(self) -> None:
-        """Lets through."""
+    def __init__(self, on_crowd: Callable[[], None]) -> None:
+        """Lets through; `on_crowd` is called for each newcomer to a crowd."""
+        self._on_crowd = on_crowd
         self._waiting: list[Newcomer] = []
         self._let_through = 0
         self._counts = False
@@ -40,6 +46,8 @@ class Turnstile:
     def wait(self, newcomer: Newcomer) -> None:
         """Has a newcomer heard in a later round."""
         self._waiting.append(newcomer)
+        if len(self._waiting) >= CROWD:
+            self._on_crowd()
         self._look_again()
 
     def _look_again(self) -> None:

@@ -23,6 +23,12 @@ class Compiled:
     sql: str
     names: tuple[str, ...]
     constants: Mapping[str, Any]
+    row: str
+    """What the text ends with for one row, if it can insert several; empty otherwise."""
+
+    def for_rows(self, count: int) -> str:
+        """Returns the text that inserts so many rows."""
+        return f'{self.sql}{f", {self.row}" * (count - 1)}'
 
     def values_of(self, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
         """Returns the values to run it with."""
@@ -37,7 +43,9 @@ def compiled(statement: Executable) -> Compiled | None:
     if made.post_compile_params or made.positiontup is None:
         return None
     constants = {name: value for name, value in made.params.items() if not made.binds[name].required}
-    return Compiled(str(made), tuple(made.positiontup), constants)
+    sql, names = str(made), tuple(made.positiontup)
+    row = f'({", ".join("?" * len(names))})'
+    return Compiled(sql, names, constants, row if made.isinsert and sql.endswith(f' VALUES {row}') else '')
 
 
 def without_lists(statement: Executable) -> Compiled:

@@ -13,7 +13,8 @@ import aiosqlite
 from sqlalchemy import Executable
 
 from a2a_scribe.core.records import Record
-from a2a_scribe.journal.sql.compiling import for_once, with_values, without_lists
+from a2a_scribe.journal.sql.compiling import Compiled, for_once, with_values, without_lists
+from a2a_scribe.journal.sql.portions import Values, in_portions
 from a2a_scribe.journal.sql.running import Parameters, Running
 
 T = TypeVar('T')
@@ -112,12 +113,19 @@ class InThread:
         """Runs a statement once for each set of parameters."""
         if parameters:
             direct = without_lists(statement)
-            self._connection.executemany(direct.sql, [direct.values_of(values) for values in parameters])
+            self._run_many(direct, [direct.values_of(values) for values in parameters])
 
     async def insert_records(self, statement: Executable, records: Sequence[Record]) -> None:
         """Inserts records."""
         if records:
-            self._connection.executemany(without_lists(statement).sql, records)
+            self._run_many(without_lists(statement), records)
+
+    def _run_many(self, direct: Compiled, rows: Sequence[Values]) -> None:
+        if not direct.row or len(rows) == 1:
+            self._connection.executemany(direct.sql, rows)
+            return
+        for size, portions in in_portions(rows):
+            self._connection.executemany(direct.for_rows(size), portions)
 
 
 def _without_waiting(work: Coroutine[Any, Any, T]) -> T:

@@ -41,6 +41,16 @@ class BirthsContract(AdapterContract):
         for task in tasks:
             await check(journal, task)
 
+    async def test_tasks_of_all_sizes_are_born_in_one_group(self, journal: Journal, node: ScriptedNode) -> None:
+        tasks = [ScriptedTask(node, f'task {number:02}') for number in range(45)]
+        sizes = [1 if number % 7 else 20_000 for number in range(len(tasks))]
+        appends = [
+            task.birth(task.chunk('x' * size), snapshot=size > 1) for task, size in zip(tasks, sizes, strict=True)
+        ]
+        assert (await node.commit(*appends)).appended == [Continues()] * len(tasks)
+        for task in tasks:
+            await check(journal, task)
+
     @needs(Point.REFUSES_KNOWN_IDS)
     async def test_a_birth_under_a_known_id_is_refused(self, journal: Journal, node: ScriptedNode) -> None:
         task = await born(node, 'task', parked=True)
