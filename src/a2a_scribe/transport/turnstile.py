@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 AT_ONCE: Final = 1
-"""First requests in one round of the loop, each up to half a millisecond's work. A transaction on SQLite takes a dozen
+"""First requests in one round of the loop, each up to half a millisecond's work. A message takes about a dozen
 rounds, in which those wait who were here before."""
 
 CROWD: Final = 16
