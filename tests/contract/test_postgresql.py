@@ -1,11 +1,13 @@
 """The SQL journal keeps the contract on PostgreSQL."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import QueuePool, text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from a2a_scribe.errors import JournalUnavailableError
 from a2a_scribe.journal.port import Journal
 from a2a_scribe.journal.results import CancelDue, Queued
 from a2a_scribe.journal.sql.access import Access
@@ -60,5 +62,29 @@ async def test_a_transaction_of_a_process_that_was_stopped_ends(postgres_databas
     try:
         assert await access.write(limit_of) == '2500ms'
         assert await access.read(limit_of) == '0'
+    finally:
+        await engine.dispose()
+
+
+async def test_a_rollback_that_no_server_answers_takes_no_longer_than_a_transaction_may(
+    postgres_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = create_async_engine(postgres_database_url)
+    access = Access(engine, deadline=0.2)
+
+    async def fail(_: Running) -> None:
+        raise ValueError
+
+    async def wait_for_nobody(_: Connected) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(Connected, 'rollback', wait_for_nobody)
+    try:
+        async with asyncio.timeout(10):
+            with pytest.raises(JournalUnavailableError):
+                await access.write(fail)
+        pool = engine.sync_engine.pool
+        assert isinstance(pool, QueuePool)
+        assert pool.checkedout() == 0
     finally:
         await engine.dispose()

@@ -143,7 +143,7 @@ class Access:
             await connected.prepare()
             result = await self._write(connected, work)
         except Exception:
-            await to_its_end(self._undo(connection))
+            await self._undo(connection)
             raise
         except BaseException:
             await to_its_end(self._discard(connection))
@@ -160,17 +160,21 @@ class Access:
         return result
 
     async def _undo(self, connection: AsyncConnection) -> None:
-        """Ends a failed transaction; a connection that cannot even do that is not used again."""
+        """Ends a failed transaction; a connection that cannot even do that, or not in time, is not used again."""
         try:
             await Connected(connection).rollback()
-        except Exception:  # noqa: BLE001 - what counts is why the transaction failed
-            await connection.invalidate()
-        finally:
+        except BaseException as error:
+            await to_its_end(self._discard(connection))
+            if not isinstance(error, Exception):
+                raise
+        else:
             await self._kept.close_one(connection)
 
     async def _discard(self, connection: AsyncConnection) -> None:
-        await connection.invalidate()
-        await self._kept.close_one(connection)
+        try:
+            await connection.invalidate()
+        finally:
+            await self._kept.close_one(connection)
 
     async def _guarded(self, errand: Awaitable[T]) -> T:
         try:
