@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Final
 
 SHARE: Final = 0.0001
-"""Seconds for which a thread goes on while another waits for the interpreter, when there is haste. SQLite's waits at
-each row that it changes: with Python's 5 ms, a transaction of a hundred tasks beside a busy event loop took 400 ms,
-nearly all of them for that. Without haste it costs more than it gives: messages that come one after the other take a
+"""Seconds for which a thread goes on while another waits for the interpreter, when there is haste. SQLite's waits
+after each statement: with Python's 5 ms, a transaction of a hundred tasks beside a busy event loop took up to 400 ms,
+nearly all of them for that. Without need it costs more than it gives: messages that come one after the other take a
 tenth longer."""
 LASTS: Final = 1.0
 """Seconds for which there is haste after somebody has asked for it."""
