@@ -93,12 +93,12 @@ class CuttingProxy:
         self._group.create_task(self._serve(End(reader, writer)))
 
     async def _serve(self, client: End) -> None:
-        if self.upstream is None:
+        server = await self._connect()
+        if server is None:
             self.refused.set()
             client.cut()
             await client.wait_for_close()
             return
-        server = End(*await asyncio.open_connection(HOST, self.upstream))
         self.connections += 1
         client.writer.transport.set_write_buffer_limits(0)
         link = (client, server)
@@ -112,6 +112,15 @@ class CuttingProxy:
             await end.wait_for_close()
         if not self._links:
             self.idle.set()
+
+    async def _connect(self) -> End | None:
+        """Returns the server; `None` if there is none, or it dies just then."""
+        if self.upstream is None:
+            return None
+        try:
+            return End(*await asyncio.open_connection(HOST, self.upstream))
+        except ConnectionError:
+            return None
 
     async def _forward_requests(self, client: End, server: End) -> None:
         while data := await read(client):
