@@ -121,7 +121,12 @@ class Recovery:
 
     def _try_later(self, loss: Loss) -> None:
         """Tries again by the clock: whether the journal reads, and what it refuses, no transaction of others tells."""
-        self._lost[loss.task_id] = loss
+        newer = self._lost.setdefault(loss.task_id, loss)
+        if newer is not loss:
+            newer.accepted |= loss.accepted
+            newer.text = newer.text or loss.text
+            loss.tell(loss.error)
+            return
         self._tools.clock.call_later(loss.pause, lambda: self._try_again(loss))
         loss.pause = min(loss.pause * 2, LONGEST_PAUSE)
 
@@ -157,12 +162,13 @@ class Recovery:
 
     async def _end(self, loss: Loss) -> bool:
         """Ends the turn from the task's durable state; returns whether there is a task to tell its callers of."""
-        stored = await self._journal.read_task(loss.task_id, loss.caller)
+        with self._registry.watched(loss.task_id) as watch:
+            stored = await self._journal.read_task(loss.task_id, loss.caller)
         if loss.node != self._own_id():
             return False
         if stored is None or stored.row.node != loss.node or self._registry.get(loss.task_id) is not None:
             return stored is not None and not loss.is_birth
-        if self._is_deciding(loss.task_id):
+        if watch.was_live or self._is_deciding(loss.task_id):
             self._try_later(loss)
             return True
         if self._was_taken_over(loss, stored.row):

@@ -6,6 +6,7 @@ claim, until the commit that releases it.
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from a2a_scribe.engine.latch import Latch
 from a2a_scribe.engine.turn import Turn
@@ -27,12 +28,23 @@ class LiveTask:
         """The cancel under way, which later ones join."""
 
 
+class Watch:
+    """Whether a task has been live at any time since somebody began to look at it."""
+
+    __slots__ = ('was_live',)
+
+    def __init__(self, *, was_live: bool) -> None:
+        """Begins."""
+        self.was_live = was_live
+
+
 class Registry:
     """The live tasks of one engine."""
 
     def __init__(self, signals: Signals) -> None:
         """Makes a registry without tasks."""
         self._live: dict[str, LiveTask] = {}
+        self._watches: dict[str, list[Watch]] = {}
         self._signals = signals
         self.emptied: Latch | None = None
         """Opened when the last task is forgotten, for whoever waits for that."""
@@ -58,7 +70,22 @@ class Registry:
         """Makes a task live."""
         live = LiveTask(writer, turn)
         self._live[writer.task_id] = live
+        for watch in self._watches.get(writer.task_id, ()):
+            watch.was_live = True
         return live
+
+    @contextmanager
+    def watched(self, task_id: str) -> Iterator[Watch]:
+        """Watches a task while the block lasts: what is read of one that is live may be old when it comes."""
+        watch = Watch(was_live=task_id in self._live)
+        watches = self._watches.setdefault(task_id, [])
+        watches.append(watch)
+        try:
+            yield watch
+        finally:
+            watches.remove(watch)
+            if not watches:
+                del self._watches[task_id]
 
     def forget(self, writer: Writer) -> None:
         """Drops a task, unless another writer has taken its place meanwhile."""
