@@ -220,6 +220,15 @@ def test_records_are_followed_until_the_task_has_ended(url: str) -> None:
     assert [line.split()[0] for line in [*seen, *rest.splitlines()]] == ['1', '2', '3', '4', '5', '6']
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """Processes that are started heed SIGINT, which a shell has those ignore that it runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures('heeded_interrupts')
 def test_a_tail_ends_with_ctrl_c(sqlite_url: str) -> None:
     on(sqlite_url, fill)
     with tailing(sqlite_url, 'parked') as process:
