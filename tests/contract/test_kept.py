@@ -146,12 +146,16 @@ async def test_nothing_is_left_of_an_engine_that_nobody_has_any_more(
 async def test_a_child_uses_no_connection_of_its_parent(engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its thread is not there."""
     access, seen = Access(engine, deadline=5), watched(engine)
+    before = set(threading.enumerate())
     await access.write(do_nothing)
     monkeypatch.setattr(os, 'getpid', lambda: -1)
     await access.write(do_nothing)
     assert seen['opened'] == 2
     await engine.dispose()
     gc.collect()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+        assert not thread.is_alive()
 
 
 async def test_one_that_somebody_has_closed_is_given_up(engine: AsyncEngine) -> None:

@@ -1,7 +1,7 @@
-"""New connections are heard a few at a time, so that a crowd of them holds up nobody who is there already.
+"""New connections are heard one after the other, so that a crowd of them holds up nobody who is there already.
 
 An event loop reads from all connections that have sent something, and then answers all of them: with thousands, nothing
-else happens for a second. So the first bytes of a new connection wait, a few are let through in each round of the loop,
+else happens for a second. So the first bytes of a new connection wait, one is let through in each round of the loop,
 and a connection that has been heard once never waits again. The newest of those that wait is heard first: so a crowd
 waits for itself, and not whoever comes after it. Used by `listening` alone.
 """

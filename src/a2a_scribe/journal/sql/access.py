@@ -5,8 +5,8 @@ pool. A call into SQLite's thread is shielded and awaited, never abandoned: the 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Engine
@@ -24,11 +24,9 @@ from a2a_scribe.journal.sql.dialects import (
 )
 from a2a_scribe.journal.sql.errands import to_its_end
 from a2a_scribe.journal.sql.kept import kept_of
-from a2a_scribe.journal.sql.running import Running
+from a2a_scribe.journal.sql.running import Work
 
 T = TypeVar('T')
-Work = Callable[[Running], Coroutine[Any, Any, T]]
-"""It waits for what it is given and for nothing else."""
 Look = Callable[[Connected], Awaitable[T]]
 
 OPENING_ATTEMPTS, OPENING_PAUSE = 600, 0.05

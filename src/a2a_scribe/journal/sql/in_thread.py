@@ -6,7 +6,7 @@ elsewhere, and never has to wait for any.
 """
 
 import sqlite3
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 import aiosqlite
@@ -15,10 +15,9 @@ from sqlalchemy import Executable
 from a2a_scribe.core.records import Record
 from a2a_scribe.journal.sql.compiling import Compiled, for_once, with_values, without_lists
 from a2a_scribe.journal.sql.portions import Values, in_portions
-from a2a_scribe.journal.sql.running import Parameters, Running
+from a2a_scribe.journal.sql.running import Parameters, Work
 
 T = TypeVar('T')
-Work = Callable[[Running], Coroutine[Any, Any, T]]
 
 
 def takes_errands(driver: aiosqlite.Connection) -> bool:

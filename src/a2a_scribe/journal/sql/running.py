@@ -3,13 +3,14 @@
 There are two: `Connected` lets SQLAlchemy run them, and `InThread` runs those for SQLite where its connection lives.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Executable
 
 from a2a_scribe.core.records import Record
 
+T = TypeVar('T')
 Parameters = Mapping[str, Any]
 
 
@@ -40,3 +41,7 @@ class Running(Protocol):
 
     async def insert_records(self, statement: Executable, records: Sequence[Record]) -> None:
         """Inserts records; the columns of their table are the fields of a record."""
+
+
+Work = Callable[[Running], Coroutine[Any, Any, T]]
+"""It waits for what it is given and for nothing else."""
