@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from a2a_scribe.app import DEFAULT_DATABASE, AppOptions, Database, create_app
 from a2a_scribe.event_loop import run_program
 from a2a_scribe.handler.handler import DefaultRequestHandler
-from a2a_scribe.interpreter import seldom_collected
+from a2a_scribe.interpreter import Haste, seldom_collected
 from a2a_scribe.settings import Settings
 from a2a_scribe.transport.agent_card import complete_card, http_interfaces
 from a2a_scribe.transport.anteroom import Anteroom, room_for_connections
@@ -32,8 +32,8 @@ from a2a_scribe.transport.routes import takes_old_clients
 
 logger = logging.getLogger(__name__)
 
-GRPC_CONNECTIONS = 100_000
-"""What gRPC, which takes as many connections as come, needs files for so that a crowd takes none from HTTP."""
+GRPC_FILES = 3
+"""Files that a connection needs over gRPC: ours, and both ends of the one to gRPC itself. Over HTTP it is one."""
 
 
 @asynccontextmanager
@@ -109,8 +109,12 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
     async def run(listener: socket) -> None:
         place = url or f'http://{address(reachable(host), listener.getsockname()[1])}'
         interfaces = http_interfaces(place, options.get('rpc_path', '/'), options.get('rest_prefix', ''))
+        room = room_for_connections(settings.max_connections, 1 if grpc_port is None else GRPC_FILES)
+        anteroom = Anteroom(room, settings.header_timeout)
+        haste = Haste()
         async with AsyncExitStack() as stack:
-            grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings)
+            stack.callback(haste.end)
+            grpc = None if grpc_port is None else GrpcServer(host, grpc_port, settings, anteroom, haste.ask)
             if grpc is not None and grpc_in_card:
                 interfaces[TransportProtocol.GRPC] = address(reachable(host), grpc.port)
             serves_old = takes_old_clients(options.get('enable_v0_3_compat'), agent_card)
@@ -134,11 +138,8 @@ def serve(  # noqa: PLR0913 - each is a choice of its own
                     on_grpc_ready(address(reachable(host), grpc.port))
 
             patience = math.ceil(settings.drain_deadline + settings.cancel_grace)
-            unbounded = 0 if grpc is None else GRPC_CONNECTIONS
-            room = room_for_connections(settings.max_connections, unbounded=unbounded)
-            anteroom = Anteroom(room, settings.header_timeout)
             leave = partial(app.state.health.announce_leave, settings.leave_notice)
-            await serve_http(app, listener, patience, tell, handler.aclose, anteroom, leave)
+            await serve_http(app, listener, patience, tell, handler.aclose, anteroom, leave, haste.ask)
 
     with listen(host, port) as listener, seldom_collected():
         run_program(run(listener), grace=settings.cancel_grace, new_loop=_fastest_loop())

@@ -131,9 +131,9 @@ class Settings:
     body_timeout: float = 30.0
     """Seconds that the body of one request may take to arrive; one more for each 10,000 bytes that have."""
     header_timeout: float = 10.0
-    """Seconds that a connection may take to ask for something; where `serve` listens."""
+    """Seconds that a connection may take to ask for something; where `serve` listens, and to begin over gRPC."""
     max_connections: int = 10_000
-    """Connections to one process, where `serve` listens; over gRPC, calls at once."""
+    """Connections to one process, where `serve` and `serve_grpc` listen; over gRPC, calls at once too."""
     message_parts: int = 1_000
     """Parts that one message of a client may have."""
     metadata_bytes: int = 1_000_000

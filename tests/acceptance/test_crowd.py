@@ -16,9 +16,9 @@ from typing import Final
 import httpx
 import pytest
 
-from tests.support.crowds import OWNER, REFUSED, SENDERS, SERVED, Outcome, Send, crowd, outcome_of
+from tests.support.crowds import OWNER, REFUSED, SENDERS, SERVED, SHARED, Outcome, Send, crowd, outcome_of
 from tests.support.proxy import wait_for_seconds
-from tests.support.streaming import BINDINGS, ServerProcess, http_client, serving
+from tests.support.streaming import GRPC, ServerProcess, http_client, serving
 
 pytestmark = [
     pytest.mark.anyio,
@@ -69,11 +69,12 @@ async def tasks_of(server: ServerProcess, owner: str, http: httpx.AsyncClient) -
     return int(answer.json()['totalSize'])
 
 
-@pytest.mark.parametrize('binding', BINDINGS)
+@pytest.mark.parametrize('way', SENDERS)
 async def test_a_crowd_is_served_or_refused_and_holds_nobody_up(
-    binding: str, sqlite_url: str, capsys: pytest.CaptureFixture[str]
+    way: str, sqlite_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    loop, send = asyncio.get_running_loop(), SENDERS[binding]
+    loop, binding = asyncio.get_running_loop(), GRPC if way == SHARED else way
+    send = SENDERS[binding]
     bounds = {'max_running_turns': RUNNING, 'max_waiting_turns': WAITING}
     async with (
         asyncio.timeout(TOO_LONG),
@@ -87,7 +88,7 @@ async def test_a_crowd_is_served_or_refused_and_holds_nobody_up(
         over = asyncio.Event()
         steadily = asyncio.create_task(send_steadily(send, port, 'other', over.is_set))
         began = loop.time()
-        outcomes = await crowd(binding, port, CROWD, 'crowd')
+        outcomes = await crowd(way, port, CROWD, 'crowd')
         took = loop.time() - began
         over.set()
         other = await steadily
@@ -95,7 +96,7 @@ async def test_a_crowd_is_served_or_refused_and_holds_nobody_up(
         found = Counter(outcome.answer for outcome in outcomes)
         with capsys.disabled():
             print(
-                f'\n{binding}: {found} in {took:.1f} s; p99 of another owner {p99(other) * 1000:.0f} ms, '
+                f'\n{way}: {found} in {took:.1f} s; p99 of another owner {p99(other) * 1000:.0f} ms, '
                 f'without the crowd {p99(alone) * 1000:.0f} ms; memory grew by {growth / 1e6:.1f} MB'
             )
         assert set(found) <= {SERVED, REFUSED}

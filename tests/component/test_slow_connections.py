@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from a2a_scribe import Settings, create_app
-from a2a_scribe.interpreter import SHARE
+from a2a_scribe.interpreter import SHARE, Haste
 from a2a_scribe.protocol.states import INPUT_REQUIRED
 from a2a_scribe.testing.agents import ScriptedAgent, emit, status
 from a2a_scribe.transport import anteroom as anteroom_module
@@ -80,6 +80,7 @@ async def serving(
 ) -> AsyncIterator[Server]:
     app = create_app(agent or ScriptedAgent([]), new_card(), 'memory', **options)
     anteroom, ready, left = Anteroom(most, patience), asyncio.Event(), asyncio.Event()
+    haste = Haste()
 
     async def nothing() -> None:
         left.set()
@@ -87,7 +88,7 @@ async def serving(
     with listen('127.0.0.1', 0) as listener:
         async with asyncio.timeout(3 * DEADLINE), app.router.lifespan_context(app):
             serving = asyncio.ensure_future(
-                serve_http(app, listener, 1, ready.set, app.state.handler.aclose, anteroom, nothing)
+                serve_http(app, listener, 1, ready.set, app.state.handler.aclose, anteroom, nothing, haste.ask)
             )
             await ready.wait()
             server = Server(anteroom, listener, app)
@@ -97,6 +98,7 @@ async def serving(
                 await server.hang_up()
                 stop(serving)
                 await serving
+                haste.end()
                 assert left.is_set()
                 await server.until(0)
 
@@ -311,13 +313,13 @@ def test_there_are_no_more_connections_than_files(
 
 @pytest.mark.parametrize(
     ('limits', 'found', 'raised'),
-    [((1024, 1_000_000), 10_000, 60_200), ((1024, 20_000), 10_000, 20_000), ((1024, 1024), 824, None)],
+    [((1024, 1_000_000), 10_000, 30_200), ((1024, 6_200), 2_000, 6_200), ((1024, 1024), 274, None)],
 )
-def test_there_are_files_for_connections_that_nobody_bounds_if_that_can_be(
+def test_connections_that_need_several_files_are_fewer_where_files_are(
     monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], found: int, raised: int | None
 ) -> None:
     was_set: list[int] = []
     monkeypatch.setattr(resource, 'getrlimit', lambda _: limits)
     monkeypatch.setattr(resource, 'setrlimit', lambda _, given: was_set.append(given[0]))
-    assert room_for_connections(10_000, unbounded=50_000) == found
+    assert room_for_connections(10_000, files=3) == found
     assert was_set == ([] if raised is None else [raised])

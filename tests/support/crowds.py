@@ -1,4 +1,4 @@
-"""Many messages at once, each over a connection of its own, and what became of each.
+"""Many messages at once, each over a connection of its own or all over one, and what became of each.
 
     python -m tests.support.crowds BINDING PORT COUNT OWNER
 
@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -107,12 +108,26 @@ def _served(task: dict[str, Any] | None, answer: Answer) -> str:
 async def send_grpc(port: int, owner: str) -> str:
     """Over gRPC."""
     async with grpc.aio.insecure_channel(f'{HOST}:{port}', options=OWN_CONNECTION) as channel:
-        stub = a2a_pb2_grpc.A2AServiceStub(channel)  # type: ignore[no-untyped-call]
-        try:
-            answer = await stub.SendMessage(new_request(), metadata=[('a2a-version', '1.0'), (OWNER, owner)])
-        except grpc.aio.AioRpcError as error:
-            is_clear = error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and _says_when(error)
-            return REFUSED if is_clear else f'{error.code()} {error.details()}'
+        return await _call(channel, owner)
+
+
+async def send_shared(port: int, owner: str) -> str:
+    """Over the one connection that all have of one process."""
+    return await _call(_shared_channel(port), owner)
+
+
+@cache
+def _shared_channel(port: int) -> grpc.aio.Channel:
+    return grpc.aio.insecure_channel(f'{HOST}:{port}', options=OWN_CONNECTION)
+
+
+async def _call(channel: grpc.aio.Channel, owner: str) -> str:
+    stub = a2a_pb2_grpc.A2AServiceStub(channel)  # type: ignore[no-untyped-call]
+    try:
+        answer = await stub.SendMessage(new_request(), metadata=[('a2a-version', '1.0'), (OWNER, owner)])
+    except grpc.aio.AioRpcError as error:
+        is_clear = error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED and _says_when(error)
+        return REFUSED if is_clear else f'{error.code()} {error.details()}'
     return SERVED if answer.task.status.state == COMPLETED else str(answer)
 
 
@@ -123,7 +138,8 @@ def _says_when(error: grpc.aio.AioRpcError) -> bool:
     return any(detail.Is(error_details_pb2.RetryInfo.DESCRIPTOR) for detail in status.details)
 
 
-SENDERS: Final[Mapping[str, Send]] = {REST: send_rest, JSON_RPC: send_jsonrpc, GRPC: send_grpc}
+SHARED: Final = 'GRPC-one-connection'
+SENDERS: Final[Mapping[str, Send]] = {REST: send_rest, JSON_RPC: send_jsonrpc, GRPC: send_grpc, SHARED: send_shared}
 
 
 async def outcome_of(send: Send, port: int, owner: str) -> Outcome:

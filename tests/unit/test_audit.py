@@ -11,7 +11,7 @@ from a2a_scribe.core.records import Shown
 from a2a_scribe.protocol.faults import RateError
 from a2a_scribe.testing.clock import FakeClock
 from a2a_scribe.transport.audit import MOST_CHARACTERS, Audit, Visit, logger
-from a2a_scribe.transport.grpc import host_of
+from a2a_scribe.transport.grpc_peers import host_of
 
 SECRET = 'the text of a message'
 

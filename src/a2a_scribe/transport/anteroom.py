@@ -198,22 +198,22 @@ def protocol_of(anteroom: Anteroom) -> type[asyncio.Protocol]:
     return type('GuardedProtocol', (Guarded, AutoHTTPProtocol), fields)
 
 
-def room_for_connections(wanted: int, reserve: int = 200, unbounded: int = 0) -> int:
+def room_for_connections(wanted: int, files: int = 1, reserve: int = 200) -> int:
     """Returns how many connections there can be: as many as wanted, if the process may open so many files.
 
-    The process's own limit is raised as far as it may be; a part of it is kept for files, databases and others, and,
-    if that can be had, for so many connections more that nobody here bounds.
+    Each needs as many as it is said. The process's own limit is raised as far as it may be; a part of it is kept for
+    files, databases and others.
     """
     try:
         import resource
     except ImportError:  # Windows
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + reserve + unbounded
+    needed = wanted * files + reserve
     if soft != resource.RLIM_INFINITY and soft < needed:
         raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         if raised > soft:
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
             soft = raised
-        return min(wanted, max(soft - reserve, soft // 2))
+        return min(wanted, max(soft - reserve, soft // 2) // files)
     return wanted

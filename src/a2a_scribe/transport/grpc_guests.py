@@ -15,7 +15,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as ProtoMessage
 
 from a2a_scribe.settings import Settings
-from a2a_scribe.transport.grpc import Call, host_of, read_message
+from a2a_scribe.transport.grpc import read_message
+from a2a_scribe.transport.grpc_peers import Call, host_of, peer_of
 
 MOST: Final = 100
 """As long as these are no more than half of all calls that there may be."""
@@ -72,7 +73,7 @@ class Guests:
             self._make_room()
         try:
             async with asyncio.timeout(None) as end:
-                self._stays[end] = host_of(str(call.peer()))
+                self._stays[end] = host_of(peer_of(call))
                 try:
                     yield
                 finally:

@@ -17,13 +17,14 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from a2a_scribe.errors import SettingsError
-from a2a_scribe.interpreter import Haste
 from a2a_scribe.transport.anteroom import Anteroom, protocol_of
 from a2a_scribe.transport.turnstile import Turnstile, in_turn
 
 BACKLOG = 65_535
 """Connections that may wait to be taken: as many as the kernel lets us. One that finds no room tries again after a
 second."""
+DOORS = 16
+"""Connections that are taken in one round of the loop."""
 IDLE = 75
 """Seconds for which a connection without requests is kept: longer than clients and proxies keep theirs. One that the
 server closes first takes the request along that a client is just sending."""
@@ -49,6 +50,14 @@ def listen(host: str, port: int) -> socket.socket:
     # answer on a connection waits 40 ms for the client to acknowledge the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def widened(listener: socket.socket, doors: int = DOORS) -> list[socket.socket]:
+    """Returns several sockets that are the same: an event loop takes one connection from each in a round.
+
+    Thousands would wait for as many rounds otherwise, and whoever comes then would wait for all of them.
+    """
+    return [listener, *(listener.dup() for _ in range(doors - 1))]
 
 
 def address(host: str, port: int) -> str:
@@ -79,6 +88,7 @@ async def serve_http(
     on_stop: Stop,
     anteroom: Anteroom,
     on_leave: Stop,
+    on_crowd: Callable[[], None] = lambda: None,
 ) -> None:
     """Serves an app that is open already, until SIGINT or SIGTERM.
 
@@ -90,11 +100,11 @@ async def serve_http(
         on_stop: Called when no more connections are taken; brings the requests that wait for something to an answer.
         anteroom: Bounds the connections.
         on_leave: Called before that, while connections are taken still.
+        on_crowd: Called for each newcomer to a crowd.
     """
-    haste = Haste()
     config = uvicorn.Config(
         app,
-        http=in_turn(protocol_of(anteroom), Turnstile(haste.ask)),
+        http=in_turn(protocol_of(anteroom), Turnstile(on_crowd)),
         backlog=BACKLOG,
         lifespan='off',
         ws='none',
@@ -103,10 +113,7 @@ async def serve_http(
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=patience,
     )
-    try:
-        await _Server(config, on_ready, on_stop, on_leave).serve(sockets=[listener])
-    finally:
-        haste.end()
+    await _Server(config, on_ready, on_stop, on_leave).serve(sockets=widened(listener))
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,220 @@
+"""A connection of a client of gRPC, and the one to gRPC that is made for it: what comes from one goes to the other.
+
+Bytes stay as they are; only the first settings are ours, because clients send no call before they have come, and one
+has to know the call to say who is next.
+"""
+
+import asyncio
+from collections.abc import Hashable
+from typing import Final, cast
+
+from a2a_scribe.transport.grpc_gate import Gate
+from a2a_scribe.transport.grpc_peers import name_of
+from a2a_scribe.transport.http2 import NO_SETTINGS, Incoming, Outgoing, goaway
+
+LINGER: Final = 10.0
+"""Seconds within which a client has to take what is left for it when its connection is closed."""
+MOST_HELD: Final = 65_536
+"""Bytes of one that waits and has not asked for anything, after which nothing more is read."""
+
+
+class Outside(asyncio.Protocol):
+    """The client's connection."""
+
+    def __init__(self, gate: Gate) -> None:
+        """Is made by a server for each client."""
+        self._gate = gate
+        self._incoming, self._outgoing = Incoming(), Outgoing()
+        self._inside: asyncio.Transport | None = None
+        self._was_taken = self._is_opening = self._waits = self._is_behind = False
+        self._reads = True
+        self._end: asyncio.TimerHandle | None = None
+        self.address = ''
+        """Where it comes from."""
+        self._name = ''
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes it if there is room."""
+        self._transport = cast('asyncio.Transport', transport)
+        self._gate.enter(self)
+        try:
+            self.address, port, *_ = transport.get_extra_info('peername')
+            self._name = name_of(self.address, port)
+        except (TypeError, ValueError):  # it has gone already
+            self._transport.abort()
+            return
+        self._was_taken = self._gate.anteroom.enter(self)
+        if self._was_taken:
+            self._transport.write(NO_SETTINGS)
+        else:
+            self._transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Passes on what can be, and keeps the rest."""
+        if not self._was_taken or self._transport.is_closing():
+            return
+        self._incoming.feed(data)
+        if self._incoming.is_too_long:
+            self.dismiss()
+        elif self._waits:
+            self._gate.looks(self, self._look())
+        elif self._inside is not None:
+            self._pass_on()
+        elif not self._is_opening and self._incoming.has_begun:
+            self._gate.anteroom.go_in(self)
+            self._waits = not self._gate.lets_in(self, self._look())
+            if not self._waits:
+                self._open()
+        self._choose_whether_to_read()
+
+    def go_on(self) -> None:
+        """Its turn has come."""
+        self._waits = False
+        if self._inside is None:
+            self._open()
+        else:
+            self._incoming.let_in()
+            self._pass_on(again=True)
+        self._choose_whether_to_read()
+
+    def opened(self, inside: asyncio.Transport) -> None:
+        """The connection to gRPC is there."""
+        if self._transport.is_closing():
+            inside.abort()
+            return
+        self._inside, self._is_opening = inside, False
+        self._pass_on(again=True)
+        self._rest()
+        self._choose_whether_to_read()
+
+    def answer(self, data: bytes) -> None:
+        """gRPC has sent something."""
+        for stream in self._outgoing.ended(data):
+            self._incoming.unanswered.discard(stream)
+        if not self._transport.is_closing():
+            self._transport.write(data)
+            self._rest()
+
+    def close(self) -> None:
+        """Closes it when all is sent: gRPC has closed its side, or cannot be reached."""
+        if not self._transport.is_closing():
+            self._transport.close()
+            self._end = asyncio.get_running_loop().call_later(LINGER, self.cut_off)
+
+    def dismiss(self) -> None:
+        """Closes it for lack of room; what its client sends meanwhile, it can send again."""
+        if self._outgoing.is_between_frames and not self._transport.is_closing():
+            self._transport.write(goaway(self._incoming.newest))
+        self.close()
+
+    def leave_unserved(self) -> None:
+        """Closes it, unless gRPC knows of it and will say itself that it goes."""
+        if self._inside is None:
+            self.dismiss()
+
+    def cut_off(self) -> None:
+        """Closes it, whatever is left to be sent."""
+        self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets it."""
+        self._gate.leave(self)
+        if self._was_taken:
+            self._gate.anteroom.leave(self)
+        if self._inside is not None:
+            self._inside.close()
+        if self._end is not None:
+            self._end.cancel()
+
+    def pause_writing(self) -> None:
+        """Its client is slow."""
+        if self._inside is not None:
+            self._inside.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Its client has caught up."""
+        if self._inside is not None and not self._inside.is_closing():
+            self._inside.resume_reading()
+
+    def fall_behind(self, *, is_behind: bool) -> None:
+        """gRPC is slow, or has caught up."""
+        self._is_behind = is_behind
+        self._choose_whether_to_read()
+
+    def _look(self) -> Hashable:
+        """First calls look alike if their fields are the same, byte for byte; all others as their connection does."""
+        request = self._incoming.request()
+        return self if request is not None and self._incoming.newest else request
+
+    def _open(self) -> None:
+        self._is_opening = True
+        if self._incoming.request() is not None:
+            self._incoming.let_in()
+            self._gate.give()
+        self._gate.connect(lambda: Inside(self, self._gate), self._name, self.close)
+
+    def _pass_on(self, *, again: bool = False) -> None:
+        assert self._inside is not None
+        incoming = self._incoming
+        while True:
+            if passed := incoming.take():
+                self._inside.write(passed)
+            if incoming.request() is None:
+                break
+            self._waits = not self._gate.lets_in(self, self._look(), again=again)
+            if self._waits:
+                break
+            incoming.let_in()
+            again = True
+        if incoming.unanswered:
+            self._gate.anteroom.go_in(self)
+
+    def _rest(self) -> None:
+        """Lets it stand back for others while nothing is asked for."""
+        if not self._incoming.unanswered and not self._waits:
+            self._gate.anteroom.rest(self)
+
+    def _choose_whether_to_read(self) -> None:
+        """Stops reading while nothing more could be passed on, but not before a call is known."""
+        has_enough = self._incoming.request() is not None or self._incoming.held_bytes > MOST_HELD
+        reads = not (self._is_behind or self._is_opening or (self._waits and has_enough))
+        if reads is self._reads or self._transport.is_closing():
+            return
+        self._reads = reads
+        if reads:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+
+class Inside(asyncio.Protocol):
+    """The connection to gRPC."""
+
+    def __init__(self, outside: Outside, gate: Gate) -> None:
+        """Is made for a client's."""
+        self._outside = outside
+        self._gate = gate
+        self._is_new = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Tells the client's."""
+        self._outside.opened(cast('asyncio.Transport', transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Passes it on."""
+        if self._is_new:
+            self._is_new = False
+            self._gate.handed_over()
+        self._outside.answer(data)
+
+    def pause_writing(self) -> None:
+        """The server is slow."""
+        self._outside.fall_behind(is_behind=True)
+
+    def resume_writing(self) -> None:
+        """The server has caught up."""
+        self._outside.fall_behind(is_behind=False)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Closes the client's."""
+        self._outside.close()
