@@ -6,7 +6,6 @@ import struct
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,22 @@ from a2a_scribe import Settings, create_app, serve_grpc
 from a2a_scribe.errors import SettingsError
 from a2a_scribe.protocol.states import COMPLETED, WORKING
 from a2a_scribe.testing.agents import ScriptedAgent, emit, status, task, wait
-from a2a_scribe.transport import grpc_gate, grpc_serving
+from a2a_scribe.transport import grpc_connections, grpc_gate, grpc_serving
 from a2a_scribe.transport.anteroom import Anteroom
 from a2a_scribe.transport.grpc_connections import Outside
 from a2a_scribe.transport.grpc_gate import AT_ONCE, CROWD, IN_A_CROWD, Gate
-from a2a_scribe.transport.http2 import ACK, CONTINUATION, GOAWAY, HEADERS, MOST_FIELDS, NO_SETTINGS, PREFACE, SETTINGS
+from a2a_scribe.transport.http2 import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    GOAWAY,
+    HEADERS,
+    MOST_FIELDS,
+    NO_SETTINGS,
+    PREFACE,
+    SETTINGS,
+    goaway,
+)
 from tests.component.kit import DEADLINE, new_card, new_request
 
 pytestmark = pytest.mark.anyio
@@ -115,6 +125,12 @@ class Raw:
 
     async def rest(self) -> bytes:
         return await self._reader.read()
+
+    def say_no_more(self) -> None:
+        self._writer.write_eof()
+
+    def stop_reading(self) -> None:
+        self._writer.transport.pause_reading()  # type: ignore[attr-defined]
 
     def close(self) -> None:
         self._writer.close()
@@ -210,10 +226,12 @@ async def test_one_more_takes_the_place_of_one_without_calls() -> None:
 
 
 async def test_who_was_answered_makes_room_too() -> None:
-    async with serving(max_connections=1) as target, channel(target) as first:
-        assert (await send(first)).task.status.state == COMPLETED
+    async with serving(max_connections=2) as target, channel(target) as first, channel(target) as second:
+        for each in (first, second):
+            assert (await send(each)).task.status.state == COMPLETED
         assert await is_served(target)
-        assert (await send(first)).task.status.state == COMPLETED, 'it connects again'
+        for each in (first, second):
+            assert (await send(each)).task.status.state == COMPLETED, 'it connects again'
 
 
 async def test_nobody_makes_room_while_all_are_being_answered() -> None:
@@ -334,13 +352,28 @@ class Door:
         self.crowds = 0
         self.anteroom = Anteroom(1_000, LONG)
         self.gate = Gate(NO_PLACE, self.anteroom, self._note)
+        self.made, self.lost = list[Outside](), list[Outside]()
+
+    def _make(self) -> Outside:
+        door = self
+
+        class Noted(Outside):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                door.made.append(self)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                super().connection_lost(exc)
+                door.lost.append(self)
+
+        return Noted(self.gate)
 
     def _note(self) -> None:
         self.crowds += 1
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
-        server = await asyncio.get_running_loop().create_server(partial(Outside, self.gate), '127.0.0.1', 0)
+        server = await asyncio.get_running_loop().create_server(self._make, '127.0.0.1', 0)
         async with server:
             yield f'127.0.0.1:{server.sockets[0].getsockname()[1]}'
 
@@ -366,7 +399,7 @@ async def test_who_cannot_be_brought_to_grpc_is_closed() -> None:
     door = Door()
     async with door.open() as target:
         client = await Raw.connect(target, CALL)
-        assert await client.rest() == NO_SETTINGS
+        assert await client.rest() == NO_SETTINGS + goaway(0)
         client.close()
 
 
@@ -376,7 +409,7 @@ async def test_what_grpc_says_nothing_of_counts_no_more_after_a_moment() -> None
         door.gate.give()
     async with door.open() as target:
         client = await Raw.connect(target, CALL)
-        assert await client.rest() == NO_SETTINGS, 'its turn has come'
+        assert await client.rest() == NO_SETTINGS + goaway(0), 'its turn has come'
         client.close()
 
 
@@ -384,30 +417,96 @@ async def test_in_a_crowd_few_are_let_in_at_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(grpc_gate, 'PATIENCE', LONG)
     gate, went = Door().gate, list[int]()
     count = AT_ONCE + 2 * CROWD
-    assert [gate.lets_in(Someone(number, went), number) for number in range(count)].count(True) == AT_ONCE
+    for number in range(count):
+        someone = Someone(gate, number, went)
+        if gate.lets_in(someone, number):
+            someone.go_on()
+    assert went == list(range(AT_ONCE))
     for _ in range(AT_ONCE - IN_A_CROWD):
         gate.handed_over()
-    assert went == []
+    assert len(went) == AT_ONCE
     for _ in range(3):
         gate.handed_over()
-    assert went == [count - 1, count - 2, count - 3]
+    assert went[AT_ONCE:] == [count - 1, AT_ONCE, count - 2], 'the newest, and who has waited for longest'
 
 
 class Someone:
     """Who waits, and notes that it goes on."""
 
-    def __init__(self, number: int, went: list[int]) -> None:
+    def __init__(self, gate: Gate, number: int, went: list[int]) -> None:
+        self._gate = gate
         self._number = number
         self._went = went
 
     def go_on(self) -> None:
         self._went.append(self._number)
+        self._gate.give()
 
     def leave_unserved(self) -> None:
         raise NotImplementedError
 
     def cut_off(self) -> None:
         raise NotImplementedError
+
+
+async def test_credit_is_given_once() -> None:
+    """What was late, or is over, is not counted for others when it is handed over after all."""
+    gate, went = Door().gate, list[int]()
+    credits_out = [gate.give() for _ in range(AT_ONCE)]
+    assert not gate.lets_in(Someone(gate, 0, went), 0)
+    for credit in credits_out[: AT_ONCE // 2]:
+        gate.take_back(credit)
+        gate.take_back(credit)
+    assert went == [0]
+    for number in range(1, AT_ONCE // 2):
+        assert gate.lets_in(Someone(gate, number, went), number)
+        gate.give()
+    assert not gate.lets_in(Someone(gate, AT_ONCE, went), AT_ONCE)
+
+
+@pytest.mark.parametrize('stream', [2, 0x7FFF_FFFE])
+async def test_a_stream_that_is_no_clients_own_changes_nothing(stream: int) -> None:
+    async with serving(max_connections=1) as target:
+        client = await Raw.connect(target, GREETING + frame(HEADERS, 5, stream, b'\x82'))
+        await client.until(SETTINGS, ACK)
+        assert await is_served(target), 'it makes room'
+        await client.until(GOAWAY)
+        client.close()
+
+
+async def test_who_gives_a_call_up_makes_room() -> None:
+    agent = ScriptedAgent([emit(task(WORKING)), wait('gate'), emit(status(COMPLETED))])
+    async with serving(agent, max_connections=2) as target, channel(target) as first, channel(target) as second:
+        for each in (first, second):
+            running = send(each)
+            await agent.reached('gate')
+            running.cancel()
+        agent.open('gate')
+        assert await is_served(target)
+
+
+async def test_who_half_closes_is_closed() -> None:
+    async with serving() as target:
+        client = await Raw.connect(target, GREETING)
+        await client.until(SETTINGS, ACK)
+        client.say_no_more()
+        await client.rest()
+        client.close()
+
+
+async def test_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_connections, 'STALLED', QUICK)
+    door = Door()
+    async with door.open() as target:
+        client = await Raw.connect(target)
+        await soon(lambda: bool(door.made))
+        (server_side,) = door.made
+        client.stop_reading()
+        while not door.lost:
+            server_side.answer(frame(DATA, 0, 1, bytes(60_000)))
+            await asyncio.sleep(0)
+        assert door.anteroom.count == 0
+        client.close()
 
 
 async def test_a_connection_that_is_reset_at_once_does_no_harm() -> None:

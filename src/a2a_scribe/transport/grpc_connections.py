@@ -8,12 +8,17 @@ import asyncio
 from collections.abc import Hashable
 from typing import Final, cast
 
-from a2a_scribe.transport.grpc_gate import Gate
+from a2a_scribe.ids import new_secret
+from a2a_scribe.transport.grpc_gate import Credit, Gate
 from a2a_scribe.transport.grpc_peers import name_of
 from a2a_scribe.transport.http2 import NO_SETTINGS, Incoming, Outgoing, goaway
 
 LINGER: Final = 10.0
 """Seconds within which a client has to take what is left for it when its connection is closed."""
+STALLED: Final = 80.0
+"""Seconds after which a client is cut off that takes nothing of what is sent: after a minute gRPC itself would ask
+whether it is there, and wait for 20 more."""
+CONNECTION: Final = 0
 MOST_HELD: Final = 65_536
 """Bytes of one that waits and has not asked for anything, after which nothing more is read."""
 
@@ -29,6 +34,8 @@ class Outside(asyncio.Protocol):
         self._was_taken = self._is_opening = self._waits = self._is_behind = False
         self._reads = True
         self._end: asyncio.TimerHandle | None = None
+        self._credits: dict[int, Credit] = {}
+        """Of calls, by their streams; that of the connection itself is the first."""
         self.address = ''
         """Where it comes from."""
         self._name = ''
@@ -39,7 +46,7 @@ class Outside(asyncio.Protocol):
         self._gate.enter(self)
         try:
             self.address, port, *_ = transport.get_extra_info('peername')
-            self._name = name_of(self.address, port)
+            self._name = name_of(self.address, port, new_secret(8).hex())
         except (TypeError, ValueError):  # it has gone already
             self._transport.abort()
             return
@@ -58,12 +65,15 @@ class Outside(asyncio.Protocol):
             self.dismiss()
         elif self._waits:
             self._gate.looks(self, self._look())
+            self._stand_back_if_silent()
         elif self._inside is not None:
             self._pass_on()
         elif not self._is_opening and self._incoming.has_begun:
             self._gate.anteroom.go_in(self)
             self._waits = not self._gate.lets_in(self, self._look())
-            if not self._waits:
+            if self._waits:
+                self._stand_back_if_silent()
+            else:
                 self._open()
         self._choose_whether_to_read()
 
@@ -71,9 +81,10 @@ class Outside(asyncio.Protocol):
         """Its turn has come."""
         self._waits = False
         if self._inside is None:
+            self._gate.anteroom.go_in(self)
             self._open()
         else:
-            self._incoming.let_in()
+            self._let_in()
             self._pass_on(again=True)
         self._choose_whether_to_read()
 
@@ -89,22 +100,27 @@ class Outside(asyncio.Protocol):
 
     def answer(self, data: bytes) -> None:
         """gRPC has sent something."""
+        self._take_back(CONNECTION)
         for stream in self._outgoing.ended(data):
             self._incoming.unanswered.discard(stream)
+            self._take_back(stream)
         if not self._transport.is_closing():
             self._transport.write(data)
             self._rest()
 
     def close(self) -> None:
         """Closes it when all is sent: gRPC has closed its side, or cannot be reached."""
+        self._gate.withdraw(self)
+        self._waits = False
         if not self._transport.is_closing():
             self._transport.close()
+            self._stop_clock()
             self._end = asyncio.get_running_loop().call_later(LINGER, self.cut_off)
 
     def dismiss(self) -> None:
         """Closes it for lack of room; what its client sends meanwhile, it can send again."""
         if self._outgoing.is_between_frames and not self._transport.is_closing():
-            self._transport.write(goaway(self._incoming.newest))
+            self._transport.write(goaway(0 if self._inside is None else self._incoming.newest))
         self.close()
 
     def leave_unserved(self) -> None:
@@ -119,20 +135,30 @@ class Outside(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets it."""
         self._gate.leave(self)
+        for stream in tuple(self._credits):
+            self._take_back(stream)
         if self._was_taken:
             self._gate.anteroom.leave(self)
         if self._inside is not None:
             self._inside.close()
-        if self._end is not None:
-            self._end.cancel()
+        self._stop_clock()
+
+    def eof_received(self) -> bool:
+        """Closes it: who sends nothing more reads nothing more, as far as gRPC is concerned."""
+        self.close()
+        return True
 
     def pause_writing(self) -> None:
         """Its client is slow."""
         if self._inside is not None:
             self._inside.pause_reading()
+        if self._end is None:
+            self._end = asyncio.get_running_loop().call_later(STALLED, self.cut_off)
 
     def resume_writing(self) -> None:
         """Its client has caught up."""
+        if not self._transport.is_closing():
+            self._stop_clock()
         if self._inside is not None and not self._inside.is_closing():
             self._inside.resume_reading()
 
@@ -148,13 +174,15 @@ class Outside(asyncio.Protocol):
 
     def _open(self) -> None:
         self._is_opening = True
+        self._credits[CONNECTION] = self._gate.give()
         if self._incoming.request() is not None:
-            self._incoming.let_in()
-            self._gate.give()
-        self._gate.connect(lambda: Inside(self, self._gate), self._name, self.close)
+            self._let_in()
+        self._gate.connect(lambda: Inside(self), self._name, self.dismiss)
 
     def _pass_on(self, *, again: bool = False) -> None:
         assert self._inside is not None
+        if self._inside.is_closing():
+            return
         incoming = self._incoming
         while True:
             if passed := incoming.take():
@@ -164,9 +192,32 @@ class Outside(asyncio.Protocol):
             self._waits = not self._gate.lets_in(self, self._look(), again=again)
             if self._waits:
                 break
-            incoming.let_in()
+            self._let_in()
             again = True
         if incoming.unanswered:
+            self._gate.anteroom.go_in(self)
+        else:
+            self._rest()
+
+    def _let_in(self) -> None:
+        self._incoming.let_in()
+        self._credits[self._incoming.newest] = self._gate.give()
+
+    def _take_back(self, stream: int) -> None:
+        credit = self._credits.pop(stream, None)
+        if credit is not None:
+            self._gate.take_back(credit)
+
+    def _stop_clock(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+    def _stand_back_if_silent(self) -> None:
+        """Makes room for others while it waits, unless it has asked for something."""
+        if self._incoming.request() is None:
+            self._gate.anteroom.rest(self)
+        else:
             self._gate.anteroom.go_in(self)
 
     def _rest(self) -> None:
@@ -190,11 +241,9 @@ class Outside(asyncio.Protocol):
 class Inside(asyncio.Protocol):
     """The connection to gRPC."""
 
-    def __init__(self, outside: Outside, gate: Gate) -> None:
+    def __init__(self, outside: Outside) -> None:
         """Is made for a client's."""
         self._outside = outside
-        self._gate = gate
-        self._is_new = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Tells the client's."""
@@ -202,9 +251,6 @@ class Inside(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Passes it on."""
-        if self._is_new:
-            self._is_new = False
-            self._gate.handed_over()
         self._outside.answer(data)
 
     def pause_writing(self) -> None:

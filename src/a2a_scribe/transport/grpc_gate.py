@@ -7,11 +7,12 @@ is next, `grpc_line` says. Called by `grpc_serving`; `grpc_connections` passes t
 """
 
 import asyncio
+import logging
 import socket
 import sys
-from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,14 +20,22 @@ from a2a_scribe.services import Background
 from a2a_scribe.transport.anteroom import Anteroom
 from a2a_scribe.transport.grpc_line import Line
 
+logger = logging.getLogger(__name__)
+
 AT_ONCE: Final = 32
 """Connections that gRPC has not answered and calls that it has not handed over: enough to keep it busy."""
 IN_A_CROWD: Final = 4
 """The same while many wait: what goes on already is not to wait long for those that begin."""
 PATIENCE: Final = 0.05
 """Seconds after which such a one counts no more: gRPC has refused it by itself, or is busy without it."""
+LATE: Final = 2.0
+"""Seconds within which it may be handed over still; a loop that is busy hands nothing over for a while."""
 CROWD: Final = 16
 """Those that wait, from which on the loop will be busy with them for a while."""
+
+
+Credit = int
+"""One that gRPC was given."""
 
 
 class Waiting(Protocol):
@@ -50,8 +59,12 @@ class Gate:
         self._place = place
         self.anteroom = anteroom
         self._on_crowd = on_crowd
-        self._given: deque[float] = deque()
-        """When gRPC was given what it has not handed over yet."""
+        self._given: dict[Credit, float] = {}
+        """When gRPC was given what it has not handed over yet, the oldest first."""
+        self._late: dict[Credit, float] = {}
+        """The same of those that count no more, but may be handed over still."""
+        self._numbers = count()
+        self._is_closed = False
         self._line: Line[Waiting] = Line()
         self._looks_at: asyncio.TimerHandle | None = None
         self._connecting = Background()
@@ -64,7 +77,7 @@ class Gate:
         self._is_empty.clear()
 
     def lets_in(self, who: Waiting, look: Hashable, *, again: bool = False) -> bool:
-        """Whether somebody can go in now; who cannot waits, and `go_on` is called.
+        """Whether somebody can go in now, and then has to `give`; who cannot waits, and `go_on` is called.
 
         Args:
             who: A connection that is new, or has a new call.
@@ -72,13 +85,16 @@ class Gate:
             again: Whether it has just been let in.
         """
         if not self._line and self._has_room():
-            self.give()
             return True
         self._line.add(who, look, again=again)
         if len(self._line) >= CROWD:
             self._on_crowd()
         self._look_later()
         return False
+
+    def withdraw(self, who: Waiting) -> None:
+        """One waits no more; harmless if it did not."""
+        self._line.remove(who)
 
     def looks(self, who: Waiting, look: Hashable) -> None:
         """One that waits looks otherwise now."""
@@ -91,14 +107,23 @@ class Gate:
         if not self._connections:
             self._is_empty.set()
 
-    def give(self) -> None:
-        """gRPC is given one more."""
-        self._given.append(asyncio.get_running_loop().time())
+    def give(self) -> Credit:
+        """gRPC is given one more; returns what can be taken back if gRPC is done with it."""
+        credit = next(self._numbers)
+        self._given[credit] = asyncio.get_running_loop().time()
+        return credit
+
+    def take_back(self, credit: Credit) -> None:
+        """gRPC is done with one; harmless if it was handed over."""
+        self._late.pop(credit, None)
+        if self._given.pop(credit, None) is not None and self._line:
+            self._look()
 
     def handed_over(self) -> None:
-        """gRPC has answered a connection, or handed a call over."""
-        if self._given:
-            self._given.popleft()
+        """gRPC has handed a call over; it does not say which."""
+        handed_over = self._late or self._given
+        if handed_over:
+            del handed_over[next(iter(handed_over))]
         if self._line:
             self._look()
 
@@ -108,6 +133,7 @@ class Gate:
 
     def close(self) -> None:
         """Sends those away of whom gRPC does not know yet."""
+        self._is_closed = True
         for each in list(self._connections):
             each.leave_unserved()
 
@@ -131,7 +157,9 @@ class Gate:
             except BaseException:
                 with_name.close()
                 raise
-        except OSError:
+        except (OSError, RuntimeError) as error:
+            if not self._is_closed:
+                logger.warning('A client cannot be connected to gRPC: %s', error)
             on_failure()
 
     def _name(self, connection: socket.socket, name: str) -> None:
@@ -144,16 +172,17 @@ class Gate:
             path.unlink()
 
     def _has_room(self) -> bool:
-        long_ago = asyncio.get_running_loop().time() - PATIENCE
-        while self._given and self._given[0] < long_ago:
-            self._given.popleft()
+        now = asyncio.get_running_loop().time()
+        self._late.update(_older(self._given, now - PATIENCE))
+        _older(self._late, now - LATE)
         return len(self._given) < (AT_ONCE if len(self._line) < CROWD else IN_A_CROWD)
 
     def _look(self) -> None:
-        while self._line and self._has_room():
-            self.give()
-            self._line.pop().go_on()
-        self._look_later()
+        try:
+            while self._line and self._has_room():
+                self._line.pop().go_on()
+        finally:
+            self._look_later()
 
     def _look_later(self) -> None:
         """Looks again when time has passed: of what gRPC has refused it says nothing."""
@@ -163,3 +192,11 @@ class Gate:
     def _look_again(self) -> None:
         self._looks_at = None
         self._look()
+
+
+def _older(times: dict[Credit, float], than: float) -> dict[Credit, float]:
+    """Takes out what is older, of what is in the order of time."""
+    found = {}
+    while times and times[oldest := next(iter(times))] < than:
+        found[oldest] = times.pop(oldest)
+    return found

@@ -10,12 +10,15 @@ from urllib.parse import unquote
 Call = Any
 """gRPC's own context of a call."""
 MARK: Final = '~'
-LONGEST: Final = '~ffffffffffffffffffffffffffffffff-65535'
+LONGEST: Final = '~ffffffffffffffffffffffffffffffff-65535-ffffffffffffffff'
 
 
-def name_of(host: str, port: int) -> str:
-    """Returns the name of a file for a client: short, because the path of a socket has to be."""
-    return f'{MARK}{_normal(host).packed.hex()}-{port}'
+def name_of(host: str, port: int, mark: str) -> str:
+    """Returns the name of a file for a client: short, because the path of a socket has to be.
+
+    With a mark that nobody can guess it is one that nobody else has.
+    """
+    return f'{MARK}{_normal(host).packed.hex()}-{port}-{mark}'
 
 
 def peer_of(call: Call) -> str:
@@ -25,7 +28,7 @@ def peer_of(call: Call) -> str:
     name = path.rpartition('/')[2]
     if not family.startswith('unix') or not name.startswith(MARK):
         return seen
-    packed, _, port = name.removeprefix(MARK).partition('-')
+    packed, port, _ = name.removeprefix(MARK).split('-')
     host = ipaddress.ip_address(bytes.fromhex(packed))
     return f'ipv4:{host}:{port}' if host.version == 4 else f'ipv6:%5B{host}%5D:{port}'
 

@@ -84,7 +84,10 @@ class Incoming:
 
     def _is_request(self, at: int) -> bool:
         data = self._held
-        return len(data) >= at + HEAD and data[at + 3] == HEADERS and _stream(data, at) > self.newest
+        if len(data) < at + HEAD or data[at + 3] != HEADERS:
+            return False
+        stream = _stream(data, at)
+        return stream > self.newest and stream % 2 == 1  # others are none of a client's, and servers pass over them
 
     def _look(self) -> None:
         """Goes on to the next request, or to the end of what there is."""
