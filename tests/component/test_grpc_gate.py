@@ -32,6 +32,7 @@ from a2a_scribe.transport.http2 import (
     MOST_FIELDS,
     NO_SETTINGS,
     PREFACE,
+    RST_STREAM,
     SETTINGS,
     goaway,
 )
@@ -483,6 +484,62 @@ async def test_who_gives_a_call_up_makes_room() -> None:
             running.cancel()
         agent.open('gate')
         assert await is_served(target)
+
+
+class Counting(Gate):
+    """Notes what is taken back."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place, Anteroom(1, LONG), lambda: None)
+        self.given, self.taken = 0, set[int]()
+
+    def give(self) -> int:
+        self.given += 1
+        return super().give()
+
+    def take_back(self, credit: int) -> None:
+        self.taken.add(credit)
+        super().take_back(credit)
+
+
+@asynccontextmanager
+async def before_one_who_never_answers(place: Path) -> AsyncIterator[tuple[Counting, str]]:
+    """A gate, and its address."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_now.append(writer)
+        came.set()
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        open_now.remove(writer)
+
+    came, open_now = asyncio.Event(), list[asyncio.StreamWriter]()
+    gate = Counting(place / 'grpc')
+    server = await asyncio.get_running_loop().create_server(lambda: Outside(gate), '127.0.0.1', 0)
+    async with await asyncio.start_unix_server(say_nothing, place / 'grpc'), server:
+        yield gate, f'127.0.0.1:{server.sockets[0].getsockname()[1]}'
+        await came.wait()
+        await soon(lambda: not open_now)
+
+
+async def test_of_calls_that_were_given_up_nothing_is_kept(place: Path) -> None:
+    async with before_one_who_never_answers(place) as (gate, target):
+        client = await Raw.connect(target, GREETING)
+        for stream in range(1, 41, 2):
+            client.say(frame(HEADERS, 4, stream, b'fields') + frame(RST_STREAM, 0, stream, bytes(4)))
+        await soon(lambda: gate.given == 21)
+        assert len(gate.taken) == 20, 'all but that of the connection'
+        client.close()
+
+
+async def test_who_asks_without_end_and_is_not_answered_is_closed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_connections, 'MOST_CALLS', 5)
+    async with before_one_who_never_answers(place) as (_, target):
+        client = await Raw.connect(target, GREETING)
+        client.say(b''.join(frame(HEADERS, 4, stream, b'fields') for stream in range(1, 13, 2)))
+        await client.until(GOAWAY)
+        client.close()
 
 
 async def test_who_half_closes_is_closed() -> None:

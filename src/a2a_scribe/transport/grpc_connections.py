@@ -18,6 +18,8 @@ LINGER: Final = 10.0
 STALLED: Final = 80.0
 """Seconds after which a client is cut off that takes nothing of what is sent: after a minute gRPC itself would ask
 whether it is there, and wait for 20 more."""
+MOST_CALLS: Final = 50_000
+"""Calls of one connection that wait for an answer: gRPC never answers some that are no calls."""
 CONNECTION: Final = 0
 MOST_HELD: Final = 65_536
 """Bytes of one that waits and has not asked for anything, after which nothing more is read."""
@@ -194,10 +196,13 @@ class Outside(asyncio.Protocol):
                 break
             self._let_in()
             again = True
+        self._forget_given_up()
         if incoming.unanswered:
             self._gate.anteroom.go_in(self)
         else:
             self._rest()
+        if len(incoming.unanswered) > MOST_CALLS:
+            self.dismiss()
 
     def _let_in(self) -> None:
         self._incoming.let_in()
@@ -207,6 +212,12 @@ class Outside(asyncio.Protocol):
         credit = self._credits.pop(stream, None)
         if credit is not None:
             self._gate.take_back(credit)
+
+    def _forget_given_up(self) -> None:
+        """gRPC says nothing of calls that clients have given up."""
+        if len(self._credits) > len(self._incoming.unanswered) + 1:
+            for stream in self._credits.keys() - self._incoming.unanswered - {CONNECTION}:
+                self._take_back(stream)
 
     def _stop_clock(self) -> None:
         if self._end is not None:
