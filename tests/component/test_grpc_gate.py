@@ -346,6 +346,16 @@ async def test_without_sockets_of_unix_grpc_listens_by_itself(monkeypatch: pytes
         assert await is_served(target)
 
 
+async def test_a_port_that_is_taken_meanwhile_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grpc_serving, 'HAS_GATE', False)
+    with socket.create_server(('127.0.0.1', 0)) as taken:
+        monkeypatch.setattr(grpc_serving, 'listen', lambda host, port: taken.dup())
+        port = taken.getsockname()[1]
+        async with opened() as app:
+            with pytest.raises(SettingsError, match=f'cannot listen on 127.0.0.1:{port} for gRPC'):
+                await serve_grpc(app, port=port).__aenter__()
+
+
 class Door:
     """A gate before nothing."""
 

@@ -21,6 +21,7 @@ whether it is there, and wait for 20 more."""
 MOST_CALLS: Final = 50_000
 """Calls of one connection that wait for an answer: gRPC never answers some that are no calls."""
 CONNECTION: Final = 0
+"""The stream that frames of the connection itself name, which no call has."""
 MOST_HELD: Final = 65_536
 """Bytes of one that waits and has not asked for anything, after which nothing more is read."""
 

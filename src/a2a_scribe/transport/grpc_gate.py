@@ -32,8 +32,6 @@ LATE: Final = 2.0
 """Seconds within which it may be handed over still; a loop that is busy hands nothing over for a while."""
 CROWD: Final = 16
 """Those that wait, from which on the loop will be busy with them for a while."""
-
-
 Credit = int
 """One that gRPC was given."""
 

@@ -99,7 +99,10 @@ class GrpcServer:
             options=_options(settings), maximum_concurrent_rpcs=settings.max_connections, interceptors=interceptors
         )
         self._health = HealthService()
-        self._server.add_insecure_port(place)
+        try:
+            self._server.add_insecure_port(place)
+        except RuntimeError as error:
+            raise SettingsError(f'cannot listen on {place} for gRPC') from error
 
     async def start(self, wire: Wire, health: Health, context_builder: ContextBuilder | None = None) -> None:
         """Begins to answer calls."""
@@ -143,8 +146,10 @@ class GrpcServer:
 
 def _options(settings: Settings) -> list[tuple[str, int]]:
     return [
-        # Without these two, gRPC drops calls by chance, and without a reason, when a thousand wait: who may not wait
-        # is refused by us.
+        # Without the first option two servers share one port where gRPC listens by itself, and each gets a part of the
+        # calls. Without the next two it drops calls by chance, and without a reason, when a thousand wait: who may not
+        # wait is refused by us.
+        ('grpc.so_reuseport', 0),
         ('grpc.server.max_pending_requests', WAITING_CALLS),
         ('grpc.server.max_pending_requests_hard_limit', WAITING_CALLS),
         ('grpc.max_receive_message_length', settings.request_bytes),
