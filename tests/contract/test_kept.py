@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from a2a_scribe.journal.sql.access import Access
 from a2a_scribe.journal.sql.connected import Connected
 from a2a_scribe.journal.sql.kept import READERS
 from a2a_scribe.journal.sql.running import Running
+from tests.support.pools import watched
 
 
 @pytest.fixture
@@ -27,15 +27,6 @@ async def engine(sqlite_url: str) -> AsyncIterator[AsyncEngine]:
     engine = create_async_engine(sqlite_url)
     yield engine
     await engine.dispose()
-
-
-def watched(engine: AsyncEngine) -> Counter[str]:
-    """Counts the connections that were opened, and those that were closed beside the pool or in it."""
-    seen = Counter[str]()
-    event.listen(engine.sync_engine, 'connect', lambda *_: seen.update(['opened']))
-    event.listen(engine.sync_engine, 'close_detached', lambda *_: seen.update(['closed']))
-    event.listen(engine.sync_engine, 'close', lambda *_: seen.update(['closed']))
-    return seen
 
 
 def files_at(file: Path) -> list[str]:

@@ -136,13 +136,20 @@ async def _own_connection(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]
             await to_its_end(connection.start())
             yield connection
         finally:
-            if connection.sync_connection is not None:
-                await to_its_end(connection.close())
-            await to_its_end(own.dispose())
+            await to_its_end(_end(own, connection))
     except JournalUnavailableError:
         raise
     except Exception as error:
         raise _unavailable(error) from error
+
+
+async def _end(engine: AsyncEngine, connection: AsyncConnection) -> None:
+    """Closes a connection and what it is of: as one errand, because who waits may be cancelled at each wait."""
+    try:
+        if connection.sync_connection is not None:
+            await connection.close()
+    finally:
+        await engine.dispose()
 
 
 def _unavailable(error: Exception) -> JournalUnavailableError:
