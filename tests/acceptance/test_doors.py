@@ -172,6 +172,12 @@ async def test_clients_that_send_headers_slowly_keep_nobody_out(tmp_path: Path) 
     assert said.count('max_connections') == 1
 
 
+def test_where_few_files_can_be_opened_they_are_for_connections(tmp_path: Path) -> None:
+    files = 140
+    with serving(tmp_path, files=files) as server:
+        assert len(list(Path(f'/proc/{server.process.pid}/fd').iterdir())) < files // 3
+
+
 # Logs
 
 SECRETS = {name: f'secret-{name}-4711' for name in ('text', 'header', 'cookie', 'query', 'config', 'credentials')}

@@ -37,7 +37,8 @@ class Anteroom:
 
     def __init__(self, most: int, patience: float) -> None:
         """Takes how many there may be, and for how many seconds one may wait without asking for anything."""
-        self._most = most
+        self.most = most
+        """How many connections there can be."""
         self._patience = patience
         self._waiting: OrderedDict[Connection, asyncio.TimerHandle | None] = OrderedDict()
         """With the end of their time; one that was answered and is silent since has none here, uvicorn sees to it."""
@@ -49,7 +50,7 @@ class Anteroom:
 
     def enter(self, connection: Connection) -> bool:
         """Takes a new connection, if need be for one that has asked for nothing; returns whether it did."""
-        if self.count >= self._most and not self._make_room():
+        if self.count >= self.most and not self._make_room():
             return False
         self.count += 1
         self.wait(connection)

@@ -127,7 +127,7 @@ class GrpcServer:
         await self._server.start()
         if self._gate is not None:
             loop, connection = asyncio.get_running_loop(), partial(Outside, self._gate)
-            for each in widened(self._listener, DOORS):
+            for each in widened(self._listener, DOORS, self._gate.anteroom.most):
                 self._fronts.append(await loop.create_server(connection, sock=each, backlog=BACKLOG))
 
     async def stop(self, drain: float) -> None:

@@ -25,6 +25,8 @@ BACKLOG = 65_535
 second."""
 DOORS = 16
 """Connections that are taken in one round of the loop."""
+CONNECTIONS_PER_DOOR = 16
+"""For so many that there can be, one more may be taken in a round."""
 IDLE = 75
 """Seconds for which a connection without requests is kept: longer than clients and proxies keep theirs. One that the
 server closes first takes the request along that a client is just sending."""
@@ -52,11 +54,13 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def widened(listener: socket.socket, doors: int = DOORS) -> list[socket.socket]:
+def widened(listener: socket.socket, doors: int, room: int) -> list[socket.socket]:
     """Returns several sockets that are the same: an event loop takes one connection from each in a round.
 
-    Thousands would wait for as many rounds otherwise, and whoever comes then would wait for all of them.
+    Thousands would wait for as many rounds otherwise, and whoever comes then would wait for all of them. Where there is
+    `room` for few connections there are few: each is a file, and files may be what there is no room for.
     """
+    doors = max(1, min(doors, room // CONNECTIONS_PER_DOOR))
     return [listener, *(listener.dup() for _ in range(doors - 1))]
 
 
@@ -113,7 +117,7 @@ async def serve_http(
         timeout_keep_alive=IDLE,
         timeout_graceful_shutdown=patience,
     )
-    await _Server(config, on_ready, on_stop, on_leave).serve(sockets=widened(listener))
+    await _Server(config, on_ready, on_stop, on_leave).serve(sockets=widened(listener, DOORS, anteroom.most))
 
 
 class _Server(uvicorn.Server):
