@@ -32,6 +32,7 @@ from a2a_scribe.protocol.states import TERMINAL
 from a2a_scribe.protocol.types import Scope
 from a2a_scribe.settings import Settings
 from a2a_scribe.testing.journal_contract import Connect, JournalContract, Point
+from tests.component.kit import until
 from tests.dropin import kit
 
 pytestmark = pytest.mark.anyio
@@ -370,6 +371,7 @@ async def test_a_task_that_others_changed_goes_on_from_there(store: WatchedStore
     agent = Does(script=ask)
     async with serving(agent, store) as handler:
         task = await kit.send(handler, 'go')
+        await until(lambda: handler.engine.live_tasks == 0, 'the agent has returned, so that others may change the task')
         task.metadata.update({'by': 'somebody else'})
         await store.save(task, kit.call())
         agent.script = say_and_end
