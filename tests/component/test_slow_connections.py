@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sse_starlette.sse import AppStatus
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -85,7 +86,8 @@ async def serving(
     async def nothing() -> None:
         left.set()
 
-    with listen('127.0.0.1', 0) as listener:
+    with listen('127.0.0.1', 0) as listener, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AppStatus, 'should_exit', False)  # the signal would end all streams of later tests too
         async with asyncio.timeout(3 * DEADLINE), app.router.lifespan_context(app):
             serving = asyncio.ensure_future(
                 serve_http(app, listener, 1, ready.set, app.state.handler.aclose, anteroom, nothing, haste.ask)

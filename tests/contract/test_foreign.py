@@ -371,7 +371,7 @@ async def test_a_task_that_others_changed_goes_on_from_there(store: WatchedStore
     agent = Does(script=ask)
     async with serving(agent, store) as handler:
         task = await kit.send(handler, 'go')
-        await until(lambda: handler.engine.live_tasks == 0, 'the agent has returned, so that others may change the task')
+        await until(lambda: handler.engine.live_tasks == 0, 'the agent has returned, so others may change it')
         task.metadata.update({'by': 'somebody else'})
         await store.save(task, kit.call())
         agent.script = say_and_end
