@@ -182,17 +182,20 @@ a_pool_outlives_its_loop = pytest.mark.filterwarnings(
 )
 
 
-def in_loops(url: str, work: Callable[[DatabaseTaskStore], Awaitable[int]], loops: int = 3) -> list[int]:
-    """Do the work in one event loop after the other, with one store for all of them."""
+Work = Callable[[DatabaseTaskStore], Awaitable[tuple[DefaultRequestHandler, int]]]
+
+
+def in_loops(url: str, work: Work, loops: int = 3) -> list[int]:
+    """Do the work in one event loop after the other, with one store for all of them; the last closes what it used."""
     engine = create_async_engine(url)
     store = DatabaseTaskStore(engine)
 
     async def once(is_last: bool) -> int:
-        try:
-            return await work(store)
-        finally:
-            if is_last:
-                await engine.dispose()
+        handler, count = await work(store)
+        if is_last:
+            await handler.aclose()
+            await engine.dispose()
+        return count
 
     counts = [asyncio.run(once(number == loops - 1)) for number in range(loops)]
     gc.collect()
@@ -201,10 +204,10 @@ def in_loops(url: str, work: Callable[[DatabaseTaskStore], Awaitable[int]], loop
 
 @a_pool_outlives_its_loop
 def test_each_event_loop_may_have_a_handler_of_its_own(url: str) -> None:
-    async def work(store: DatabaseTaskStore) -> int:
+    async def work(store: DatabaseTaskStore) -> tuple[DefaultRequestHandler, int]:
         handler = new_handler(store)
         assert states_of([await send(handler)]) == {'TASK_STATE_COMPLETED': 1}
-        return await count_tasks(handler)
+        return handler, await count_tasks(handler)
 
     assert in_loops(url, work) == [1, 2, 3]
 
@@ -213,11 +216,11 @@ def test_each_event_loop_may_have_a_handler_of_its_own(url: str) -> None:
 def test_one_handler_may_serve_several_event_loops(url: str) -> None:
     made: list[DefaultRequestHandler] = []
 
-    async def work(store: DatabaseTaskStore) -> int:
+    async def work(store: DatabaseTaskStore) -> tuple[DefaultRequestHandler, int]:
         handler = made[0] if made else new_handler(store)
         made[:] = [handler]
         assert states_of([await send(handler)]) == {'TASK_STATE_COMPLETED': 1}
-        return await count_tasks(handler)
+        return handler, await count_tasks(handler)
 
     assert in_loops(url, work) == [1, 2, 3]
 
@@ -226,12 +229,12 @@ def test_one_handler_may_serve_several_event_loops(url: str) -> None:
 def test_a_question_of_one_event_loop_is_answered_in_the_next(url: str) -> None:
     asked: list[Task] = []
 
-    async def work(store: DatabaseTaskStore) -> int:
+    async def work(store: DatabaseTaskStore) -> tuple[DefaultRequestHandler, int]:
         handler = new_handler(store)
         if not asked:
             asked.append(await send(handler, 'ask me'))
-            return 0
+            return handler, 0
         answer = await send(handler, 'the answer', asked[0])
-        return len(answer.artifacts)
+        return handler, len(answer.artifacts)
 
     assert in_loops(url, work, loops=2) == [0, 1]
