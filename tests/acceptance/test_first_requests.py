@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import sys
+import threading
 import uuid
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
@@ -178,7 +179,9 @@ async def test_a_task_that_one_handler_parked_is_continued_by_the_other(url: str
 # Several event loops: what a closed loop leaves in the pool of the program warns when it is collected
 
 a_pool_outlives_its_loop = pytest.mark.filterwarnings(
-    'ignore::ResourceWarning', 'ignore::pytest.PytestUnraisableExceptionWarning'
+    'ignore::ResourceWarning',
+    'ignore::pytest.PytestUnraisableExceptionWarning',
+    'ignore::pytest.PytestUnhandledThreadExceptionWarning',
 )
 
 
@@ -188,10 +191,13 @@ ROUNDS = 5
 
 @pytest.fixture
 def collected() -> Iterator[None]:
-    """Collects what a test has left, before others are blamed for it."""
+    """Collects what a test has left, and lets its threads end, before others are blamed for it."""
+    before = set(threading.enumerate())
     yield
     for _ in range(ROUNDS):
         gc.collect()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(LONG_ENOUGH)
 
 
 Work = Callable[[DatabaseTaskStore], Awaitable[tuple[DefaultRequestHandler, int]]]
