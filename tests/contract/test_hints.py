@@ -16,6 +16,7 @@ from a2a_scribe.journal.sql.hints import PAYLOAD_BYTES
 from a2a_scribe.journal.sql.journal import SqlJournal
 from a2a_scribe.testing.contract.scenes import born
 from a2a_scribe.testing.journal_driver import ScriptedNode
+from tests.support.pools import watched
 
 pytestmark = pytest.mark.anyio
 
@@ -166,4 +167,28 @@ async def test_a_database_that_is_away_is_an_environments_fault() -> None:
     assert hints is not None
     with pytest.raises(JournalUnavailableError):
         await hints.listen(lambda _: None, lambda: True)
+    await engine.dispose()
+
+
+@pytest.fixture(params=['sqlite_url', 'postgres_database_url'])
+def url(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
+
+
+async def test_who_is_cancelled_at_every_turn_leaves_no_connection(url: str) -> None:
+    engine = create_async_engine(url)
+    hints, seen, heard = SqlJournal(engine).hints, watched(engine), asyncio.Event()
+
+    def hear(_: Iterable[str] | None) -> None:
+        heard.set()
+
+    assert hints is not None
+    task = asyncio.ensure_future(hints.listen(hear, lambda: True))
+    async with asyncio.timeout(DEADLINE):
+        await heard.wait()
+        assert seen == {'opened': 1}
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0)
+    assert seen == {'opened': 1, 'closed': 1}
     await engine.dispose()

@@ -59,17 +59,20 @@ class HttpConnection:
     def try_out(self, data: bytes) -> list[Response]:
         """Sends what may be no request at all on a connection of its own, ends it, and reads what comes until its end.
 
+        What stays open is the last that is read.
+
         Raises:
             HangError: The server did not end it in time.
         """
         self.close()
-        answers = []
+        answers: list[Response] = []
         try:
             self._send(data)
             assert self._socket is not None
             self._socket.shutdown(socket.SHUT_WR)
-            while True:
+            while not answers or answers[-1].is_whole:
                 answers.append(self._read(is_head=False))
+            return answers
         except (NoAnswerError, OSError):
             return answers
         finally:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any
 
 from a2a_scribe.engine.latch import Latch
-from a2a_scribe.engine.parts import Parts
 from a2a_scribe.engine.session import Session
 from a2a_scribe.errors import EnvironmentFault, JournalUnavailableError
 
@@ -41,6 +40,7 @@ async def close(session: Session) -> None:
     session.break_all(closed)
     session.background.cancel()
     session.hub.close()
+    await _give_back(session)
 
 
 async def _retire(session: Session) -> None:
@@ -55,11 +55,11 @@ async def _retire(session: Session) -> None:
     session.locks.drop(node_id)
 
 
-async def give_back(parts: Parts) -> None:
-    """Has the journal give back what it took, once nothing of it is under way or the grace is over."""
+async def _give_back(session: Session) -> None:
+    """Has the journal give back what it took when the session began."""
     with suppress(EnvironmentFault, TimeoutError):
-        async with asyncio.timeout(parts.settings.cancel_grace):
-            await parts.journal.close()
+        async with asyncio.timeout(session.parts.settings.cancel_grace):
+            await session.parts.journal.close()
 
 
 def _send_away(session: Session) -> None:

@@ -106,22 +106,15 @@ class Engine:
         await self._ready(joins=True)
 
     async def _ready(self, *, joins: bool = False) -> Session:
-        if not (self._closed and self._is_over()):
-            await self._parts.journal.open()
-        if self._is_over():
+        await self._parts.journal.open()
+        session = self._session
+        if session is None or session.loop is not asyncio.get_running_loop() or session.hub.is_closed:
             if self._closed:
                 raise JournalUnavailableError('the server is closed')
-            self._session = Session(self._parts, DUTIES, joins=joins)
-        session = self._session
-        assert session is not None
+            session = self._session = Session(self._parts, DUTIES, joins=joins)
         if session.died is not None:
             raise JournalUnavailableError('the server has stopped working and must be restarted')
         return session
-
-    def _is_over(self) -> bool:
-        """Whether there is no session that could do anything on this loop."""
-        session = self._session
-        return session is None or session.loop is not asyncio.get_running_loop() or session.hub.is_closed
 
     @property
     def is_closing(self) -> bool:
@@ -276,7 +269,5 @@ class Engine:
             return
         self._closed = True
         session = self._session
-        if session is None or session.loop is asyncio.get_running_loop():
-            if session is not None:
-                await closing.close(session)
-            await closing.give_back(self._parts)
+        if session is not None and session.loop is asyncio.get_running_loop():
+            await closing.close(session)

@@ -25,7 +25,6 @@ from a2a_scribe.journal.sql.dialects import (
 from a2a_scribe.journal.sql.errands import to_its_end
 from a2a_scribe.journal.sql.kept import kept_of
 from a2a_scribe.journal.sql.running import Work
-from a2a_scribe.journal.sql.visits import Visits
 
 T = TypeVar('T')
 Look = Callable[[Connected], Awaitable[T]]
@@ -54,7 +53,6 @@ class Access:
         self._turnstiles = TURNSTILES.setdefault(engine.sync_engine, WeakKeyDictionary())
         self._exclusive = shares_one_connection(engine)
         self._kept = kept_of(engine)
-        self._visits = Visits(None)
 
     async def open_once(self, work: Look[None]) -> None:
         """Does `work` on this loop's first call; others wait until it is done."""
@@ -66,10 +64,7 @@ class Access:
                 return
             if self._opened_on is not None and not self._sqlite:
                 await self.engine.dispose(close=False)
-            if self._visits.loop is not loop:
-                self._visits = Visits(loop)
-            with self._visits:
-                await self._open(work)
+            await self._open(work)
             self._opened_on = loop
 
     async def _open(self, work: Look[None]) -> None:
@@ -83,11 +78,7 @@ class Access:
         raise JournalBusyError
 
     async def close(self) -> None:
-        """Forgets that the database is open, and keeps no connection of it; the engine stays its user's.
-
-        Waits for what is under way: an engine that is disposed of meanwhile would never close those connections.
-        """
-        await self._visits.end()
+        """Forgets that the database is open, and keeps no connection of it; the engine stays its user's."""
         self._opened_on = None
         await self._kept.close()
 
@@ -184,11 +175,10 @@ class Access:
             await self._kept.close_one(connection)
 
     async def _guarded(self, errand: Awaitable[T]) -> T:
-        with self._visits:
-            try:
-                if self._sqlite:
-                    return await to_its_end(errand)
-                async with asyncio.timeout(self._deadline):
-                    return await errand
-            except DATABASE_ERRORS as error:
-                raise translate(error) from cause_of(error)
+        try:
+            if self._sqlite:
+                return await to_its_end(errand)
+            async with asyncio.timeout(self._deadline):
+                return await errand
+        except DATABASE_ERRORS as error:
+            raise translate(error) from cause_of(error)
